@@ -13,15 +13,18 @@ from echo_npu.ops.types import type_name
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch import counting
 from echo_npu.torch.devices import opened
-from echo_npu.torch.launch import launch, overlapping
+from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import integers, store_int64, widened, words
-from echo_npu.torch.types import CAST_FROM, CAST_TO, FLOATS, SMALL_INTEGERS
+from echo_npu.torch.overlaps import OverlapError
+from echo_npu.torch.types import BITS, CAST_FROM, CAST_TO, FLOATS, SMALL_INTEGERS, WITHOUT_NUMBERS
 
 
 def copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
     """`aten::_copy_from`: copy between devices, with conversion to the target's type."""
     if not target.numel():
         return target
+    if source.dtype == target.dtype and source.dtype in WITHOUT_NUMBERS:
+        source, target = source.view(BITS[source.dtype.itemsize]), target.view(BITS[target.dtype.itemsize])
     if source.is_cpu:
         opened(target.device.index).host(target).copy_(source)
         _traced("host_to_device", target)
@@ -54,24 +57,32 @@ def _traced(direction: str, tensor: torch.Tensor) -> None:
 
 
 def _copy_within(source: torch.Tensor, target: torch.Tensor) -> None:
-    plain = source.is_conj() == target.is_conj() and source.is_neg() == target.is_neg()
     if source.shape != target.shape:
         source = source.expand(target.shape)
-    plain = plain and not overlapping(target)  # the CPU says what is wrong
-    if plain and source.dtype == target.dtype:
-        counting.count("aten::copy_", counting.NPU)
-        launch("aten::copy_", _copy, (target,), (source,))
-    elif plain and torch.int64 in (source.dtype, target.dtype) and _through_words(source, target):
-        counting.count("aten::copy_", counting.NPU)
-        launch("aten::copy_", _cast_words, (target,), (source,))
-    elif plain and source.dtype in CAST_FROM and target.dtype in CAST_TO:
-        counting.count("aten::copy_", counting.NPU)
-        launch("aten::copy_", _cast, (target,), (source,), (str(target.dtype)[6:],))
-    else:
+    try:
+        native = _launched(source, target)
+    except OverlapError:  # the CPU says what is wrong
+        native = False
+    counting.count("aten::copy_", counting.NPU if native else counting.CPU)
+    if not native:
         device = opened(target.device.index)
         device.host(target).copy_(device.host(source))
-        counting.count("aten::copy_", counting.CPU)
         debug.cpu(f"aten::copy_ {source.dtype} to {target.dtype} {tuple(target.shape)}")
+
+
+def _launched(source: torch.Tensor, target: torch.Tensor) -> bool:
+    """Return whether the device copies and converts; if so, the commands are launched."""
+    if source.is_conj() != target.is_conj() or source.is_neg() != target.is_neg():
+        return False
+    if source.dtype == target.dtype:
+        launch("aten::copy_", _copy, (target,), (source,))
+    elif torch.int64 in (source.dtype, target.dtype) and _through_words(source, target):
+        launch("aten::copy_", _cast_words, (target,), (source,))
+    elif source.dtype in CAST_FROM and target.dtype in CAST_TO:
+        launch("aten::copy_", _cast, (target,), (source,), (str(target.dtype)[6:],))
+    else:
+        return False
+    return True
 
 
 def _copy(npu: OpMethods, outputs: list[DeviceTensor], inputs: list[DeviceTensor], params: list[Any]) -> None:

@@ -1,11 +1,11 @@
 """Operators that PyTorch's decomposition tables turn into operators of the device."""
 
 import threading
-from functools import cache
 from typing import Any, Final
 
 import torch
 
+from echo_npu.torch.outputs import functional_overload, settle, shared
 from echo_npu.torch.strictness import NotNativeError, forbid
 from echo_npu.torch.types import FLOATS, SMALL_INTEGERS
 
@@ -51,14 +51,14 @@ def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         plain = functional_overload(op)
         if plain is None:
             return NotImplemented
-        names = {each.name for each in schema.arguments if each.is_out}
+        names = [each.name for each in schema.arguments if each.is_out]
+        inputs = [*args, *(value for key, value in kwargs.items() if key not in names)]
+        if shared(outs, inputs):
+            return NotImplemented  # the CPU may refuse that
         result = decomposed(plain, args, {key: value for key, value in kwargs.items() if key not in names})
-        if result is NotImplemented:
-            return NotImplemented
-        results = result if isinstance(result, tuple) else (result,)
-        for out, value in zip(outs, results, strict=True):
-            if out.shape != value.shape:
-                out.resize_(value.shape)
+        if result is NotImplemented or not settle(op, names, args, kwargs, warned=False):
+            return NotImplemented  # the CPU warns, or does not
+        for out, value in zip(outs, result if isinstance(result, tuple) else (result,), strict=True):
             out.copy_(value)
         return outs[0] if len(outs) == 1 else tuple(outs)
     if schema.name in _EXCLUDED or schema.is_mutable or getattr(_thread, "depth", 0) > 4:
@@ -84,16 +84,3 @@ def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     finally:
         forbid(-1)
         _thread.depth -= 1
-
-
-@cache
-def functional_overload(op: Any) -> Any:
-    """Return the overload with the same arguments but no `out`; None if there is none."""
-    packet = getattr(torch.ops.aten, op._schema.name.removeprefix("aten::"))
-    wanted = [(each.name, str(each.type)) for each in op._schema.arguments if not each.is_out]
-    for name in packet.overloads():
-        found = getattr(packet, name)
-        given = [(each.name, str(each.type)) for each in found._schema.arguments]
-        if given == wanted and not found._schema.is_mutable:
-            return found
-    return None

@@ -73,14 +73,19 @@ class OpenDevice:
         alias = self.memory_as(dtype).as_strided(
             tensor.shape, tensor.stride(), tensor.data_ptr() // dtype.itemsize
         )
-        if tensor.is_conj():
-            alias = alias.conj()
-        return torch._neg_view(alias) if tensor.is_neg() else alias
+        return marked(alias, tensor)
 
     def synchronize(self) -> None:
         """Let everything run that was launched."""
         with self.lock:
             self.stream.synchronize()
+
+
+def marked(alias: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor, or its conjugate or negative, as a view if another tensor is such a view."""
+    if tensor.is_conj():
+        alias = alias.conj()
+    return torch._neg_view(alias) if tensor.is_neg() else alias
 
 
 def _shared_memory(npu: Device) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -9,7 +9,8 @@ import torch
 from echo_npu import debug
 from echo_npu.torch import counting, generators
 from echo_npu.torch.decompositions import decomposed
-from echo_npu.torch.devices import OpenDevice, opened
+from echo_npu.torch.devices import OpenDevice, marked, opened
+from echo_npu.torch.outputs import tensors_in
 from echo_npu.torch.placement import check
 from echo_npu.torch.scalars import as_tensor
 from echo_npu.torch.settings import fallback_policy
@@ -28,8 +29,8 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     """
     name = op._schema.name
     check(op, args, kwargs)
-    tensors = [each for each in _tensors([*args, *kwargs.values()]) if not each.is_cpu]
-    inputs = [each for each in _tensors(args) if not each.is_cpu]
+    tensors = [each for each in tensors_in([*args, *kwargs.values()]) if not each.is_cpu]
+    inputs = [each for each in tensors_in(args) if not each.is_cpu]
     result = decomposed(op, args, kwargs)
     if result is not NotImplemented:
         return result
@@ -66,43 +67,48 @@ def _on_host(op: Any, device: OpenDevice, args: Any, kwargs: dict[str, Any]) -> 
     originals: dict[int, torch.Tensor] = {}
     hosts: list[torch.Tensor] = []
 
-    def to_host(value: Any) -> Any:
+    listed = op._schema.arguments
+    written = {each.name for each in listed if each.is_out}
+    tensors = tensors_in([*args, *kwargs.values()])
+    outs = tensors_in([value for key, value in kwargs.items() if key in written])
+    copies = _copies(device, outs, tensors)
+    made_for: dict[int, torch.Tensor] = {}
+
+    def to_host(value: Any, out: bool = False) -> Any:
         if isinstance(value, torch.Tensor):
-            if value.device.type == "echo_npu":
+            if value.device.type != "echo_npu":
+                return value
+            copy = copies.get(value.untyped_storage().data_ptr())
+            if copy is not None:
+                made = _over(copy, value)
+            elif out:
+                # It may be resized, which must not happen to device memory.
+                made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+            else:
                 made = device.host(value)
-                originals[id(made)] = value
-                hosts.append(made)
-                return made
-            return value
+            originals[id(made)] = value
+            if out:
+                made_for[id(made)] = value
+            hosts.append(made)
+            return made
         if isinstance(value, (list, tuple)):
-            return type(value)(to_host(each) for each in value)
+            return type(value)(to_host(each, out) for each in value)
         return value
 
-    outs: dict[int, torch.Tensor] = {}
-    given: dict[str, Any] = {}
-    written = {each.name for each in op._schema.arguments if each.is_out}
-    listed = op._schema.arguments
-    tensors = _tensors([*args, *kwargs.values()])
     positional = [to_host(as_tensor(value, each, tensors)) for value, each in zip(args, listed, strict=False)]
-    for key, value in kwargs.items():
-        if key in written and isinstance(value, torch.Tensor):
-            # It may be resized, which must not happen to device memory.
-            fresh = torch.empty(0, dtype=value.dtype)
-            outs[id(fresh)] = value
-            hosts.append(fresh)
-            given[key] = fresh
-        elif isinstance(value, torch.device):
-            given[key] = torch.device("cpu")
-        else:
-            given[key] = to_host(value)
+    given: dict[str, Any] = {
+        key: torch.device("cpu") if isinstance(value, torch.device) else to_host(value, key in written)
+        for key, value in kwargs.items()
+    }
     if any(each.name == "generator" for each in op._schema.arguments):
         given["generator"] = generators.host_generator(device.index, given.get("generator"))
     result = _call(op, positional, given)
+    for each in hosts:
+        if id(each) in made_for:
+            _into(made_for[id(each)], each, device)
 
     def back(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            if id(value) in outs:
-                return _into(outs[id(value)], value, device)
             if id(value) in originals:
                 return originals[id(value)]
             return _adopted(value, device, originals)
@@ -127,19 +133,50 @@ _HOST: Final[dict[str, Callable[..., Any]]] = {
 """Operators that only accelerators have, and what computes the same on the CPU."""
 
 
-def _into(target: torch.Tensor, value: torch.Tensor, device: OpenDevice) -> torch.Tensor:
-    """Write a result to the caller's `out`."""
+def _copies(
+    device: OpenDevice, outs: list[torch.Tensor], tensors: list[torch.Tensor]
+) -> dict[int, torch.UntypedStorage]:
+    """Return copies for the host of the storages in which an output and another operand lie, by address.
+
+    So the CPU sees how they overlap, and may resize the output.
+    """
+    found: dict[int, torch.UntypedStorage] = {}
+    places = [each.untyped_storage().data_ptr() for each in tensors]
+    for each in outs:
+        storage = each.untyped_storage()
+        if storage.nbytes() and places.count(storage.data_ptr()) > 1:
+            whole = tensor_on(storage, 0, (storage.nbytes(),), (1,), torch.uint8)
+            found[storage.data_ptr()] = device.host(whole).clone().untyped_storage()
+    return found
+
+
+def _over(storage: torch.UntypedStorage, tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of the CPU that lies in a storage as another one lies in its own."""
+    made = torch.empty(0, dtype=tensor.dtype)
+    made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return marked(made, tensor)
+
+
+def _into(target: torch.Tensor, value: torch.Tensor, device: OpenDevice) -> None:
+    """Write a result to the caller's `out`, which takes its shape."""
     if target.shape != value.shape:
         target.resize_(value.shape)
+        if dense(value):
+            target.as_strided_(value.shape, value.stride())
     if value.numel():
         device.host(target).copy_(value)
-    return target
+
+
+def refuse(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """Stand for the operators of tensors that the device does not store: NotImplementedError."""
+    raise NotImplementedError(f"{op._schema.name}: echo_npu has no sparse, nested or quantized tensors")
 
 
 def _adopted(value: torch.Tensor, device: OpenDevice, originals: dict[int, torch.Tensor]) -> torch.Tensor:
     """Return a result as a tensor of the device: a view of an operand's memory, or a copy."""
-    if value.layout != torch.strided:
-        return value
+    if value.layout != torch.strided or value.is_quantized or value.is_nested:
+        kind = "quantized" if value.is_quantized else "nested" if value.is_nested else str(value.layout)
+        raise NotImplementedError(f"echo_npu has no {kind} tensors: move the operands to the CPU first")
     memory = device.memory_as(torch.uint8)
     if value.numel() and value.untyped_storage().data_ptr() == memory.data_ptr():
         address = value.data_ptr() - memory.data_ptr()
@@ -153,13 +190,3 @@ def _adopted(value: torch.Tensor, device: OpenDevice, originals: dict[int, torch
     if value.numel():
         device.host(made).copy_(value)
     return made
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    for each in values:
-        if isinstance(each, torch.Tensor):
-            found.append(each)
-        elif isinstance(each, (list, tuple)):
-            found += _tensors(each)
-    return found

@@ -7,11 +7,11 @@ import torch
 
 from echo_npu import debug
 from echo_npu.torch import counting
-from echo_npu.torch.decompositions import functional_overload
 from echo_npu.torch.fallback import fallback
-from echo_npu.torch.launch import OverlapError
+from echo_npu.torch.outputs import settle
+from echo_npu.torch.overlaps import OverlapError
 from echo_npu.torch.placement import check
-from echo_npu.torch.storages import KEYS, dense, metadata_kernel
+from echo_npu.torch.storages import KEYS, metadata_kernel
 
 Kernel: TypeAlias = Callable[..., Any]
 
@@ -48,10 +48,8 @@ def counted(name: str, function: Kernel) -> Kernel:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         check(op, args, kwargs)
-        for out in outs:
-            if not kwargs[out].numel():
-                _resize(op, outs, args, kwargs)
-                break
+        if outs and not settle(op, outs, args, kwargs):
+            return fallback(op, *args, **kwargs)
         try:
             result = function(*args, **kwargs)
         except OverlapError:
@@ -62,30 +60,6 @@ def counted(name: str, function: Kernel) -> Kernel:
         return result
 
     return kernel
-
-
-def _resize(op: Any, outs: tuple[str, ...], args: Any, kwargs: dict[str, Any]) -> None:
-    """Give empty outputs the shape of the result: who calls an operator with `out` need not have done it."""
-    plain = functional_overload(op)
-    if plain is None:
-        return
-
-    def meta(value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
-        return [meta(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-    others = {key: meta(value) for key, value in kwargs.items() if key not in outs}
-    try:
-        result = plain(*(meta(each) for each in args), **others)
-    except (RuntimeError, NotImplementedError):
-        return  # the kernel says what is wrong
-    made = result if isinstance(result, (tuple, list)) else (result,)
-    for out, shown in zip(outs, made, strict=True):
-        if kwargs[out].shape != shown.shape:
-            kwargs[out].resize_(shown.shape)
-            if dense(shown):
-                kwargs[out].as_strided_(shown.shape, shown.stride())
 
 
 def view(name: str) -> Kernel:

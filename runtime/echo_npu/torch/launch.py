@@ -10,10 +10,10 @@ import torch
 
 from echo_npu import debug
 from echo_npu.commands.packets import PACKET_BYTES, Command
-from echo_npu.commands.strided import overlaps
 from echo_npu.driver.status import read_counters
 from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch.devices import OpenDevice, opened
+from echo_npu.torch.overlaps import OverlapError, overlapping, refuse_partial
 from echo_npu.torch.placement import mixed
 from echo_npu.torch.plan import Build, Computed, Plan, Spec
 
@@ -35,10 +35,6 @@ _NUMPY: Final[dict[torch.dtype, np.dtype[Any]]] = {
 """bfloat16 is its bits in uint16, as in `echo_npu.ops`. Others are plain bytes."""
 
 
-class OverlapError(RuntimeError):
-    """An output of which several elements share memory: the device does not write to such."""
-
-
 def launch(
     name: str,
     build: Build,
@@ -57,7 +53,8 @@ def launch(
 
     Raises:
         MixedDevicesError: a tensor of another device.
-        OverlapError: an output of which elements share memory, as those of `expand` do.
+        OverlapError: an output of which elements share memory, as those of `expand` do, or that overlaps an
+            input which lies otherwise.
         NpuDeviceError: an earlier command failed.
     """
     device = opened(outputs[0].device.index)
@@ -81,6 +78,7 @@ def launch(
         for number in range(len(outputs)):
             for other in range(len(pointers)):
                 if _meet(plan, pointers, number, other):
+                    refuse_partial(name, outputs, inputs)
                     inputs = _apart(plan, pointers, outputs, inputs)
                     launch(name, build, outputs, inputs, static, params)
                     return
@@ -90,11 +88,6 @@ def launch(
     if debug.level():
         shapes = " ".join(str(tuple(tensor.shape)) for tensor in inputs)
         debug.npu(f"{name} {shapes} -> {tuple(outputs[0].shape)} {str(outputs[0].dtype)[6:]}")
-
-
-def overlapping(tensor: torch.Tensor) -> bool:
-    """Return whether elements of a tensor share memory, as those of `expand` and of windows do."""
-    return not tensor.is_contiguous() and overlaps(1, zip(tensor.stride(), tensor.shape, strict=True))
 
 
 def _planned(
@@ -115,6 +108,8 @@ def _planned(
         specs.append(Spec(tuple(tensor.shape), strides, dtype, pointers.index(pointer)))
     if any(overlapping(each) for each in outputs):
         raise OverlapError(f"{name}: elements of the output share memory")
+    if len(set(pointers)) != len(pointers):
+        refuse_partial(name, outputs, inputs)
     return device.planner.plan(build, len(outputs), specs, params, static)
 
 

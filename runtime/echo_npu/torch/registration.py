@@ -1,5 +1,6 @@
 """Register the device with PyTorch, once a process."""
 
+from functools import partial
 from typing import Final
 
 import torch
@@ -29,6 +30,17 @@ _METADATA: Final = (
     "set_.source_Storage_storage_offset",
     "is_set_to",
 )
+
+_KNOWING_DEVICES: Final = ("mode.values",)
+"""Operators that PyTorch has for all devices and that refuse those they do not know."""
+
+_NOT_STORED: Final = (
+    "SparsePrivateUse1",
+    "SparseCsrPrivateUse1",
+    "NestedTensorPrivateUse1",
+    "QuantizedPrivateUse1",
+)
+"""Keys of tensors that the device has no memory for."""
 
 _libraries: list[torch.library.Library] = []
 
@@ -79,12 +91,16 @@ def register() -> None:
         aten.impl(name, kernels.counted(name, function), "PrivateUse1")
     for name, function in placement.guards(tuple(kernels.natives)):
         aten.impl(name, function, "PrivateUse1")
+    for name in _KNOWING_DEVICES:
+        aten.impl(name, partial(fallback.fallback, kernels.overload(name)), "PrivateUse1")
     for key in ("Conjugate", "Negative"):
         aten.impl("_copy_from", torch.library.fallthrough_kernel, key)
     pinning.apply(aten)
     optimizers.apply(aten)
     autocast.register(aten, everything)
     everything.fallback(fallback.fallback, "PrivateUse1")
+    for key in _NOT_STORED:
+        everything.fallback(fallback.refuse, key)
     distributed.register()
 
 

@@ -50,3 +50,19 @@ CONVERTIBLE: Final = CAST_FROM | frozenset(
     )
 )
 """What tensors can hold and PyTorch converts from and to, on the device or on the CPU."""
+
+WITHOUT_NUMBERS: Final = frozenset(
+    (
+        torch.bits1x8,
+        torch.bits2x4,
+        torch.bits4x2,
+        torch.bits8,
+        torch.bits16,
+        torch.float4_e2m1fn_x2,
+        *(getattr(torch, f"{sign}int{bits}") for sign in ("", "u") for bits in range(1, 8)),
+    )
+)
+"""Bits that tensors can hold and PyTorch converts to nothing else."""
+
+BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers by their bytes, as which the bits of other types are read."""

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch.nn import functional
 
 import echo_npu.torch
+from echo_npu.torch import types
 
 DEVICE = "echo_npu"
 DTYPES = (
@@ -194,3 +196,77 @@ def test_writes_to_elements_that_share_memory(name: str, view: str) -> None:
         else:
             results.append(str(whole.tolist()))
     assert results[0] == results[1]
+
+
+WITHOUT_NUMBERS = sorted(types.WITHOUT_NUMBERS, key=str)
+REST = (torch.complex32, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("dtype", [*WITHOUT_NUMBERS, *REST], ids=str)
+def test_types_of_bits_are_stored(dtype: torch.dtype) -> None:
+    """Also those that PyTorch itself neither converts nor computes with: bit by bit."""
+    raw = torch.arange(6 * dtype.itemsize, dtype=torch.uint8) + 1
+
+    def same(x: torch.Tensor, order: tuple[int, ...] = (0, 1, 2, 3, 4, 5)) -> bool:
+        return torch.equal(x.cpu().view(torch.uint8), raw.view(6, -1)[list(order)].flatten())
+
+    x = raw.view(dtype).to(DEVICE)
+    assert x.dtype == dtype
+    assert same(x)
+    assert same(x.clone())
+    assert same(torch.empty_like(x).copy_(x))
+    assert same(torch.empty_like(x, device="cpu").copy_(x))
+    assert same(x.view(2, 3).t().contiguous().flatten(), (0, 3, 1, 4, 2, 5))
+    assert same(x[torch.tensor([1, 0, 2, 3, 4, 5])], (1, 0, 2, 3, 4, 5))
+    assert not torch.zeros(3, dtype=dtype, device=DEVICE).view(torch.uint8).any()
+    if "int" not in str(dtype):  # PyTorch neither joins nor saves those
+        assert same(torch.cat([x[4:], x[:4]]), (4, 5, 0, 1, 2, 3))
+        assert same(copy.deepcopy(x))
+        for location in (DEVICE, "cpu"):
+            file = io.BytesIO()
+            torch.save(x, file)
+            file.seek(0)
+            loaded = torch.load(file, map_location=location)
+            assert loaded.device.type == location
+            assert same(loaded)
+    if dtype in types.WITHOUT_NUMBERS:
+        with pytest.raises(NotImplementedError, match=str(dtype)):
+            x.fill_(1)
+        with pytest.raises((NotImplementedError, RuntimeError)):
+            x + x
+        with pytest.raises((NotImplementedError, RuntimeError)):
+            x.float()
+    assert same(x)
+
+
+REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
+    "a sparse tensor": lambda x: x.to_sparse(),
+    "a sparse tensor of the CPU": lambda x: x.cpu().to_sparse().to(DEVICE),
+    "an empty sparse tensor": lambda x: torch.empty(3, 3, layout=torch.sparse_coo, device=DEVICE),
+    "a tensor in compressed rows": lambda x: x.to_sparse_csr(),
+    "a tensor for oneDNN": lambda x: x.to_mkldnn(),
+    "a quantized tensor": lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8),
+    "a quantized tensor of the CPU": lambda x: torch.quantize_per_tensor(x.cpu(), 0.1, 0, torch.qint8).to(
+        DEVICE
+    ),
+    "an empty quantized tensor": lambda x: torch.empty(3, dtype=torch.quint8, device=DEVICE),
+    "a nested tensor of the CPU": lambda x: torch.nested.nested_tensor([x[0].cpu(), x[0, :2].cpu()]).to(
+        DEVICE
+    ),
+    "a sparse gradient": lambda x: (
+        functional.embedding(torch.tensor([0, 1], device=DEVICE), x.clone().requires_grad_(), sparse=True)
+        .sum()
+        .backward()
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", REFUSED)
+def test_tensors_that_are_not_stored_are_refused(name: str) -> None:
+    x = torch.ones(3, 3, device=DEVICE)
+    with pytest.raises(NotImplementedError, match="echo_npu has no"):
+        REFUSED[name](x)
+    assert (x + 1).sum().item() == 18

@@ -21,6 +21,8 @@ from echo_npu.torch.ops.common import (
     widened,
     words,
 )
+from echo_npu.torch.outputs import tensors_in
+from echo_npu.torch.overlaps import refuse_partial
 from echo_npu.torch.types import FLOATS, SMALL_INTEGERS, WORDS
 from echo_npu.vector.kernels.math import power_parameters
 from echo_npu.vector.kernels.pointwise import pointwise
@@ -327,6 +329,7 @@ for _op, _test in {"minimum": torch.lt, "maximum": torch.gt}.items():
     def _either(program: str, first: Callable[..., torch.Tensor]) -> Callable[..., Any]:
         def kernel(x: Any, y: Any, *, out: torch.Tensor) -> Any:
             if out.dtype == torch.int64 and x.dtype == y.dtype == out.dtype:
+                refuse_partial(program, [out], [x, y])
                 return out.copy_(torch.where(first(x, y), x, y))
             return apply(f"aten::{program}", program, out, x, y)
 
@@ -341,6 +344,7 @@ for _op, _test in {"minimum": torch.lt, "maximum": torch.gt}.items():
 @native("clamp.out", "clamp.Tensor_out")
 def clamp(x: torch.Tensor, low: Any = None, high: Any = None, *, out: torch.Tensor) -> Any:
     if out.dtype == torch.int64:
+        refuse_partial("aten::clamp", [out], tensors_in([x, low, high]))
         result = x
         for bound, compare in ((low, torch.lt), (high, torch.gt)):
             if bound is not None:

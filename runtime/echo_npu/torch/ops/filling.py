@@ -1,6 +1,7 @@
 """Operators that fill, choose and mask."""
 
-from typing import Any, Final
+import warnings
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,18 +21,24 @@ from echo_npu.torch.ops.common import (
     store_int64,
     words,
 )
-from echo_npu.torch.storages import of_elements
-from echo_npu.torch.types import FLOATS
+from echo_npu.torch.storages import like, of_elements
+from echo_npu.torch.types import BITS, FLOATS, WITHOUT_NUMBERS
 from echo_npu.vector.kernels.counting import counting, triangle
 from echo_npu.vector.kernels.fill import fill
 from echo_npu.vector.kernels.pointwise import integer
 
-_BITS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
 
 def bits_of(value: Any, dtype: torch.dtype) -> list[int]:
-    """Return the 32-bit words of a number as an element of a type of up to 64 bits."""
-    whole = int(torch.tensor(value, dtype=dtype).view(_BITS[dtype.itemsize]).item())
+    """Return the 32-bit words of a number as an element of a type of up to 64 bits.
+
+    Raises:
+        NotImplementedError: a type of which PyTorch has no numbers, and not 0.
+    """
+    if dtype in WITHOUT_NUMBERS:
+        if isinstance(value, float) or value:
+            raise NotImplementedError(f"{dtype} has no number {value}")
+        return [0]
+    whole = int(torch.tensor(value, dtype=dtype).view(BITS[dtype.itemsize]).item())
     return [whole & 0xFFFF_FFFF] if dtype.itemsize < 8 else [whole & 0xFFFF_FFFF, whole >> 32 & 0xFFFF_FFFF]
 
 
@@ -167,9 +174,18 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
     count = -int(-(end - start) // step)
     if whole and max(abs(start), abs(end), abs(step)) >= 2**31 - 1:
         return NotImplemented
-    if out.dim() != 1 or out.shape[0] != count:
+    if out.numel() != count:
+        if out.numel():
+            warnings.warn(
+                f"The number of elements in the out tensor of shape {list(out.shape)} is {out.numel()} which "
+                f"does not match the computed number of elements {count}. Note that this may occur as a "
+                f"result of rounding error. The out tensor will be resized to a tensor of shape ({count},).",
+                stacklevel=3,
+            )
         out.resize_([count])
-    if count:
+    if count and out.dim() != 1:
+        out.copy_(arange(start, end, step, out=like(out, (count,))).view(out.shape))
+    elif count:
         params = [int(start), int(step)] if whole else [float(start), float(step)]
         launch("aten::arange", _arange, (out,), (), ("int" if whole else "float",), params)
     return out
@@ -179,8 +195,10 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
 def linspace(start: Any, end: Any, steps: int, *, out: torch.Tensor) -> Any:
     if out.dtype not in FLOATS or any(isinstance(each, complex) for each in (start, end)):
         return NotImplemented
-    if out.dim() != 1 or out.shape[0] != steps:
+    if out.numel() != steps:
         out.resize_([steps])
+    if steps and out.dim() != 1:
+        return out.copy_(linspace(start, end, steps, out=like(out, (steps,))).view(out.shape))
     if steps:
         step = (end - start) / (steps - 1) if steps > 1 else 0.0
         launch("aten::linspace", _arange, (out,), (), ("float",), [float(start), float(step)])

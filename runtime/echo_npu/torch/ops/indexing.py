@@ -175,6 +175,8 @@ def gather(
 ) -> Any:
     if index.dtype not in INDICES or not x.dim() or not x.numel() or x.numel() >= 2**31:
         return NotImplemented
+    if out.data_ptr() in (x.data_ptr(), index.data_ptr()):
+        return NotImplemented  # the CPU says what is wrong
     if out.numel():
         launch("aten::gather", _gather, (out,), (x, index), (axis_of(x, dim),))
         checked("aten::gather", out, RuntimeError)

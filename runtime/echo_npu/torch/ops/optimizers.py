@@ -13,8 +13,9 @@ from echo_npu.ops.rows import last_axis_commands
 from echo_npu.ops.types import type_name
 from echo_npu.tensor import DeviceTensor
 from echo_npu.torch.kernels import native
-from echo_npu.torch.launch import launch, overlapping
+from echo_npu.torch.launch import launch
 from echo_npu.torch.ops.common import Tensors, float_target, narrowed
+from echo_npu.torch.overlaps import overlapping
 from echo_npu.torch.plan import Computed
 from echo_npu.torch.storages import tensor_on
 from echo_npu.vector.kernels import optimizers

@@ -11,9 +11,21 @@ from echo_npu.torch import devices, generators
 
 
 def _number(device: Any) -> int | None:
+    """Return the index that a device was given by; ValueError for one of another type."""
     if device is None or isinstance(device, int):
         return device
-    return torch.device(device).index
+    found = torch.device(device)
+    if found.type != "echo_npu":
+        raise ValueError(f"expected a device echo_npu, but got {found}")
+    return found.index
+
+
+def _existing(device: Any) -> int:
+    """Return the index of a device, or of the current one; RuntimeError if there is none of that index."""
+    number = _number(device)
+    index = get_device() if number is None else number
+    devices.check_index(index)
+    return index
 
 
 class device:  # noqa: N801  (PyTorch's name)
@@ -88,19 +100,19 @@ def empty_cache() -> None:
 
 def get_rng_state(device: Any = None) -> torch.Tensor:
     """Return the state of a device's generator."""
-    return generators.default_generator(_number(device) or 0).get_state()
+    return generators.default_generator(_existing(device)).get_state()
 
 
 def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
     """Set the state of a device's generator."""
-    generators.default_generator(_number(device) or 0).set_state(state)
+    generators.default_generator(_existing(device)).set_state(state)
 
 
 class NpuStream:
     """The one stream of a device: everything runs in order."""
 
     def __init__(self, device: Any = None, priority: int = 0) -> None:
-        self.device = torch.device("echo_npu", _number(device) or get_device())
+        self.device = torch.device("echo_npu", _existing(device))
 
     def synchronize(self) -> None:
         """Let everything run that was launched."""

@@ -4,6 +4,9 @@ from typing import Any, Final
 
 import torch
 
+from echo_npu.devices import get_device
+from echo_npu.torch.devices import check_index
+
 _HostGenerator: Final[Any] = torch._C.Generator
 _defaults: Final[dict[int, torch.Generator]] = {}
 _seed: int | None = None
@@ -15,11 +18,18 @@ class Generator(_HostGenerator):  # type: ignore[misc]
     _npu: torch.device | None
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        """Make a generator; the numbers of one for echo_npu are drawn on the CPU."""
+        """Make a generator; the numbers of one for echo_npu are drawn on the CPU.
+
+        Raises:
+            RuntimeError: there is no such device.
+        """
         wanted = torch.device(device)
         on_npu = wanted.type == "echo_npu"
         made = _HostGenerator.__new__(cls, torch.device("cpu") if on_npu else wanted)
-        made._npu = torch.device("echo_npu", wanted.index or 0) if on_npu else None
+        index = get_device() if wanted.index is None else wanted.index
+        if on_npu:
+            check_index(index)
+        made._npu = torch.device("echo_npu", index) if on_npu else None
         return made
 
     @property
@@ -46,6 +56,7 @@ def default_generator(index: int) -> torch.Generator:
 def manual_seed_all(seed: int) -> None:
     """Seed the generators of all devices, also of those that are not open yet."""
     global _seed
+    torch.Generator().manual_seed(seed)  # refuses what is no seed
     _seed = seed
     for each in _defaults.values():
         each.manual_seed(seed)

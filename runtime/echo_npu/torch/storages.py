@@ -36,7 +36,9 @@ def _released(owner: weakref.ref[torch.UntypedStorage]) -> None:
 
 
 def new_storage(device: OpenDevice, nbytes: int) -> torch.UntypedStorage:
-    """Return a storage of `nbytes` bytes with undefined content; torch.OutOfMemoryError."""
+    """Return a storage of `nbytes` bytes with undefined content; torch.OutOfMemoryError, RuntimeError."""
+    if nbytes < 0:
+        raise RuntimeError(f"a storage of {nbytes} bytes")
     if not nbytes:
         empty: torch.UntypedStorage = _construct(0, device.device, 0)
         return empty
@@ -74,6 +76,12 @@ def empty_strided(
     """`aten::empty_strided`: a tensor with undefined content."""
     if pin_memory:
         raise RuntimeError("Only dense CPU tensors can be pinned")
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
+    if size and min(size) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     kind = torch.get_default_dtype() if dtype is None else dtype
     extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
     nbytes = 0 if 0 in size else extent * kind.itemsize

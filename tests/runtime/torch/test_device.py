@@ -9,6 +9,7 @@ import torch
 
 import echo_npu.torch
 from echo_npu.devices import Settings, checked
+from echo_npu.torch import generators
 from echo_npu.torch.settings import announcement
 
 DEVICE = "echo_npu"
@@ -163,6 +164,42 @@ def test_unknown_devices_and_indices() -> None:
         with pytest.raises(IndexError, match="out of range"):
             torch.nn.functional.embedding(torch.tensor([0, wrong], device=DEVICE), table)
     assert (table + 1).sum().item() == 16
+
+
+def test_devices_of_other_types_are_refused() -> None:
+    module = torch.echo_npu
+    for function in (module.set_device, module.synchronize, module.memory_allocated, module.get_rng_state):
+        for wrong in ("cpu", "cuda:0", torch.device("meta")):
+            with pytest.raises(ValueError, match="expected a device echo_npu"):
+                function(wrong)
+    for make in (module.get_rng_state, module.Stream, lambda index: torch.Generator(f"{DEVICE}:{index}")):
+        with pytest.raises(RuntimeError, match="no echo_npu:5"):
+            make(5)
+    assert module.Stream(0).device == module.Stream().device == torch.device(DEVICE, 0)
+
+
+def test_wrong_sizes_are_refused_as_on_the_cpu() -> None:
+    for device in ("cpu", DEVICE):
+        for size in ((-1,), (-2, -3), (0, -1)):
+            with pytest.raises(RuntimeError, match="negative dimension"):
+                torch.empty(size, device=device)
+        with pytest.raises(RuntimeError, match="dimensionality of sizes"):
+            torch.empty_strided((2, 2), (1,), device=device)
+        with pytest.raises(RuntimeError):
+            torch.empty_strided((2, 2), (-1, 1), device=device)
+        with pytest.raises(RuntimeError):
+            torch.UntypedStorage(-1, device=device)
+
+
+def test_a_wrong_seed_changes_nothing() -> None:
+    torch.manual_seed(3)
+    first = torch.rand(4, device=DEVICE).cpu()
+    torch.manual_seed(3)
+    for wrong, error in ((2**65, ValueError), ("three", (RuntimeError, TypeError))):
+        with pytest.raises(error):
+            torch.echo_npu.manual_seed(wrong)
+    assert generators._seed == 3
+    assert torch.equal(torch.rand(4, device=DEVICE).cpu(), first)
 
 
 def test_draws_are_reproducible() -> None:

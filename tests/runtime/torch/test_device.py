@@ -220,6 +220,29 @@ def test_draws_are_reproducible() -> None:
     assert torch.equal(*draws)
 
 
+def test_draws_are_the_devices_own() -> None:
+    """They follow one another, and leave the numbers that the CPU draws as they are."""
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    first, second = (torch.rand(3, device=DEVICE).cpu() for _ in range(2))
+    assert not torch.equal(first, second)
+    assert torch.equal(torch.rand(3), expected)
+    x = torch.ones(100, device=DEVICE)
+    assert not torch.equal(x.bernoulli(0.5).cpu(), x.bernoulli(0.5).cpu())
+
+
+def test_a_large_block_is_not_spent_on_a_small_tensor() -> None:
+    torch.accelerator.empty_cache()
+    before = torch.accelerator.memory_allocated()
+    for mebibytes in (64, 48, 33):
+        torch.empty(mebibytes << 20, dtype=torch.uint8, device=DEVICE)
+    x = torch.empty(2 << 20, dtype=torch.uint8, device=DEVICE)
+    assert torch.accelerator.memory_allocated() - before <= (2 << 20) * 9 // 8
+    del x
+    torch.accelerator.empty_cache()
+
+
 def test_memory_is_counted_cached_and_given_back() -> None:
     torch.accelerator.empty_cache()
     before = torch.accelerator.memory_allocated()

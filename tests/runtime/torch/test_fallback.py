@@ -78,6 +78,7 @@ def test_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         x.digamma()  # once is enough
+    assert echo_npu.torch.op_counts()["aten::digamma"] == {"npu": 0, "cpu": 2, "view": 0}
     monkeypatch.setenv("ECHO_NPU_FALLBACK", "sometimes")
     with pytest.raises(ValueError, match="ECHO_NPU_FALLBACK"):
         x.digamma()

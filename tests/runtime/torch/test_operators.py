@@ -43,6 +43,8 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "mean of columns": lambda x: x.mean(0, keepdim=True),
     "amax": lambda x: x.amax(1),
     "norm": lambda x: x.norm(),
+    "norm of sums": lambda x: torch.linalg.vector_norm(x, 1, 0),
+    "norm of extremes": lambda x: torch.linalg.vector_norm(x, math.inf, 1, keepdim=True),
     "cumsum": lambda x: x.cumsum(0),
     "pad": lambda x: functional.pad(x, (1, 2), value=3.0),
     "cat": lambda x: torch.cat([x, x.t().contiguous().t()], 1),
@@ -252,11 +254,28 @@ def test_products(name: str, dtype: torch.dtype) -> None:
     check(PRODUCTS[name], x, y, tolerance=max(TOLERANCE[dtype], 1e-4) * 2)
 
 
+def test_a_bias_times_0_is_not_read() -> None:
+    x, bias = torch.randn(3, 5), torch.full((3, 3), torch.nan)
+    for alpha in (1, 0.5):
+        check(lambda b, x, a=alpha: torch.addmm(b, x, x.t(), beta=0, alpha=a), bias, x, native=alpha == 1)
+
+
+def test_sums_of_small_integers_are_exact() -> None:
+    for dtype, count in ((torch.int16, 1025), (torch.int16, 511), (torch.uint8, 70_001), (torch.bool, 300)):
+        x = torch.full((count,), torch.iinfo(dtype).max if dtype != torch.bool else 1).to(dtype)
+        assert x.to("echo_npu").sum().item() == x.sum().item()
+
+
 def test_indexing() -> None:
     x = torch.randn(8, 9)
     ids = torch.randint(0, 8, (3, 5))
     check_gradients(lambda w: functional.embedding(ids.to(w.device), w), x)
+    check_gradients(lambda w: functional.embedding(ids.to(w.device), w, padding_idx=2), x)
+    check_gradients(
+        lambda w: functional.embedding(ids.to(w.device), w, scale_grad_by_freq=True), x, native=False
+    )
     check(lambda x, i: x[i - 4], x, ids)
+    check(lambda x, i: x.index_select(1, i[0]), x, ids.int())
     check(lambda x, i: x[:, i], x, ids)
     check(lambda x, i: x[i, i - 7], x, ids)
     check(lambda x, i: x.index_select(1, i[0]), x, ids)
@@ -264,6 +283,9 @@ def test_indexing() -> None:
     check(lambda x, i: x.gather(0, i), x.to(torch.int64), ids)
     with pytest.raises(RuntimeError):
         x.to("echo_npu").gather(1, torch.tensor([[9]], device="echo_npu"))
+
+
+PAIRS = (torch.tensor([1, 3, 1]), torch.tensor([4, 0, -2]))
 
 
 def put(
@@ -293,6 +315,13 @@ def test_scattered_sums() -> None:
         check(lambda x, i, v: x.scatter_add(0, i, v), x, ids, values, tolerance=bound)
         check(lambda x, i, v: x.index_add(1, i[0], v[:, :5]), x[:3], ids, values, tolerance=bound)
         check(lambda x, v: put(x, (torch.tensor([2, 2, 0]),), v, True), x[:, :5], values, tolerance=bound)
+        check(
+            lambda x, v: x.index_add(0, torch.tensor([1, 1, 3], device=x.device), v[:, :5], alpha=-2.5),
+            x[:, :5],
+            values,
+            tolerance=bound,
+        )
+        check(lambda x, v: put(x, PAIRS, v[:, 0], True), x, values, tolerance=bound)
     x = torch.randn(5, 6)
     check_gradients(lambda x: x[torch.tensor([0, 2, 2], device=x.device)], x)
     check_gradients(lambda x: x.gather(1, torch.tensor([[0, 2, 2]], device=x.device)), x)
@@ -328,6 +357,18 @@ def test_cross_entropy(reduction: str, weighted: bool) -> None:
         return functional.cross_entropy(x, targets.to(x.device), weight=given, reduction=reduction)
 
     check_gradients(loss, torch.randn(6, 11))
+
+
+@pytest.mark.parametrize("ignored", [3, 0, -1])
+def test_a_class_is_ignored(ignored: int) -> None:
+    targets = torch.tensor([0, ignored, 5, 3, ignored, 2])
+    for reduction in ("mean", "sum", "none"):
+        check_gradients(
+            lambda x, how=reduction: functional.cross_entropy(
+                x, targets.to(x.device), ignore_index=ignored, reduction=how
+            ),
+            torch.randn(6, 11),
+        )
 
 
 def test_a_class_that_there_is_not_makes_the_loss_nan() -> None:
@@ -400,6 +441,12 @@ ATTENTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "scaled": lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, scale=0.1),
     "bool mask": lambda q, k, v: functional.scaled_dot_product_attention(
         q, k, v, attn_mask=(torch.arange(35).reshape(5, 7) % 3 != 1).to(q.device)
+    ),
+    "mask of each head": lambda q, k, v: functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=(torch.arange(140.0).reshape(4, 5, 7).cos()).to(q.device)
+    ),
+    "mask of each row": lambda q, k, v: functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=(torch.arange(14).reshape(2, 1, 1, 7) % 5 != 1).to(q.device)
     ),
     "float mask": lambda q, k, v: functional.scaled_dot_product_attention(
         q, k, v, attn_mask=(torch.arange(35.0).reshape(1, 1, 5, 7) / 10).to(q.device)

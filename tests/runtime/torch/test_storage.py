@@ -149,6 +149,20 @@ def test_files_and_copies_of_objects() -> None:
         assert torch.equal(copied.detach().cpu(), weight)
 
 
+def test_resizing_keeps_elements_and_place() -> None:
+    for device in ("cpu", DEVICE):
+        x = torch.arange(10.0, device=device)
+        part = x[6:]
+        part.resize_(3)
+        assert part.tolist() == [6, 7, 8]
+        part.resize_(9)  # beyond the storage, because it starts in its middle
+        assert part.storage_offset() == 6
+        assert part.tolist()[:4] == [6, 7, 8, 9]
+        part.fill_(1)
+        assert part.untyped_storage().nbytes() >= 60
+        assert part.sum().item() == 9
+
+
 def test_shared_memory() -> None:
     x = torch.arange(3.0)
     y = x.to(DEVICE, non_blocking=True)

@@ -109,6 +109,15 @@ def test_what_autocast_keeps_in_float32(name: str, dtype: torch.dtype) -> None:
     torch.testing.assert_close(found.cpu(), CASTS[name](x, y.float()), rtol=1e-4, atol=1e-4)
 
 
+def test_autocast_leaves_float64_as_it_is() -> None:
+    x = torch.rand(3, 3, dtype=torch.float64)
+    with torch.autocast(DEVICE, dtype=torch.bfloat16):
+        for function in (torch.mm, torch.matmul, torch.dist):
+            found = function(x.to(DEVICE), x.to(DEVICE) + 1)
+            assert found.dtype == torch.float64
+            torch.testing.assert_close(found.cpu(), function(x, x + 1))
+
+
 @pytest.mark.parametrize("name", ["AdamW, fused", "SGD, fused"])
 def test_a_fused_step_of_scaled_gradients(name: str) -> None:
     """A step with an infinite gradient is left out, as on the CPU."""
@@ -182,6 +191,8 @@ def test_a_transformer_layer_and_an_lstm() -> None:
     for model, shape in (
         (nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True), (2, 5, 16)),
         (nn.LSTM(16, 8, batch_first=True), (2, 5, 16)),
+        (nn.LSTM(16, 8, bias=False), (3, 2, 16)),
+        (nn.GRU(16, 8), (3, 2, 16)),
         (nn.BatchNorm1d(16), (12, 16)),
     ):
         x = torch.randn(*shape)

@@ -9,7 +9,7 @@ from torch.jit import _builtins
 from torch.utils import _device
 
 from echo_npu.devices import before_others, device_count, get_device
-from echo_npu.torch import devices, events, generators, modules, streams
+from echo_npu.torch import devices, events, generators, guard, modules, streams
 from echo_npu.torch.storages import new_storage
 from echo_npu.torch.types import CONVERTIBLE
 
@@ -49,17 +49,21 @@ def apply() -> None:
 
 
 def _backward() -> None:
-    """Run backward passes in the calling thread where there are several devices.
+    """Run backward passes in the calling thread where there are several devices, and raise what hooks raised.
 
-    The engine has a thread for device 0 and none for others.
+    The engine has a thread for device 0 and none for others. Why hooks need that, `guard` knows.
     """
     plain = torch.autograd.graph._engine_run_backward
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        if device_count() == 1:
-            return plain(*args, **kwargs)
-        with torch.autograd.set_multithreading_enabled(False):
-            return plain(*args, **kwargs)
+        try:
+            if device_count() == 1:
+                return plain(*args, **kwargs)
+            with torch.autograd.set_multithreading_enabled(False):
+                return plain(*args, **kwargs)
+        except SystemError:
+            guard.raise_pending()
+            raise
 
     torch.autograd.graph._engine_run_backward = run
     torch.autograd._engine_run_backward = run  # type: ignore[attr-defined]

@@ -20,6 +20,7 @@ from echo_npu.torch import (
     placement,
     storages,
 )
+from echo_npu.torch.guard import Guard
 
 NAME: Final = "echo_npu"
 
@@ -45,11 +46,6 @@ _NOT_STORED: Final = (
 _libraries: list[torch.library.Library] = []
 
 
-class _Guard(torch._C._acc.DeviceGuard):
-    def type_(self) -> torch._C._autograd.DeviceType:  # type: ignore[override]
-        return torch._C._autograd.DeviceType.PrivateUse1
-
-
 class _Hooks(torch._C._acc.PrivateUse1Hooks):
     def has_primary_context(self, device_index: int) -> bool:
         return True
@@ -68,7 +64,7 @@ def register() -> None:
     aten = torch.library.Library("aten", "IMPL")
     everything = torch.library.Library("_", "IMPL")
     _libraries.extend([aten, everything])
-    _setup_privateuseone_for_python_backend(NAME, backend_module.MODULE, _Hooks(), _Guard())
+    _setup_privateuseone_for_python_backend(NAME, backend_module.MODULE, _Hooks(), Guard())
     patches.apply()
     for name in _VIEWS:
         aten.impl(name, kernels.view(name), "PrivateUse1")

@@ -186,6 +186,38 @@ def test_transforms_hooks_and_second_derivatives() -> None:
     assert seen == [x.shape, x.shape]
 
 
+class InterruptedPassError(Exception):
+    pass
+
+
+def interrupt(*values: object) -> None:
+    raise InterruptedPassError
+
+
+INTERRUPTIONS: dict[str, Callable[[torch.Tensor, nn.Module], object]] = {
+    "of a leaf": lambda x, model: x.register_hook(interrupt),
+    "behind a sum": lambda x, model: x.register_post_accumulate_grad_hook(interrupt),
+    "of a module": lambda x, model: model.register_full_backward_hook(interrupt),
+    "before a module": lambda x, model: model.register_full_backward_pre_hook(interrupt),
+}
+
+
+@pytest.mark.parametrize("name", INTERRUPTIONS)
+@pytest.mark.parametrize("threads", [True, False])
+def test_what_a_hook_raises_ends_the_backward_pass(name: str, threads: bool) -> None:
+    """The process goes on, and the next pass is whole."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Tanh()).to(DEVICE)
+    x = torch.rand(2, 3, device=DEVICE, requires_grad=True)
+    handle = INTERRUPTIONS[name](x, model)
+    for _ in range(3):
+        with torch.autograd.set_multithreading_enabled(threads), pytest.raises(InterruptedPassError):
+            model(x).sum().backward()
+    handle.remove()  # type: ignore[attr-defined]
+    (gradient,) = torch.autograd.grad(model(x).sum(), x)
+    model(x).sum().backward()
+    assert not gradient.isnan().any()
+
+
 def test_a_transformer_layer_and_an_lstm() -> None:
     torch.manual_seed(0)
     for model, shape in (

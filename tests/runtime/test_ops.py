@@ -110,12 +110,19 @@ def test_matmul_names_both_shapes(
     refuses(error, words, npu.matmul, np.zeros(a, np.float32), np.zeros(b, np.float32), **options)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.uint8, np.complex64, bool])
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.uint8, np.complex64, bool])
 def test_other_dtypes_are_refused_by_name(npu: Device, dtype: type) -> None:
     good, bad = np.ones((2, 2), np.float32), np.ones((2, 2), dtype)
     for a, b in ((good, bad), (bad, good)):
         for op in (npu.matmul, npu.add):
             refuses(TypeError, [np.dtype(dtype).name, "float32"], op, a, b)
+
+
+def test_only_b_of_matmul_is_float16_beside_float32(npu: Device) -> None:
+    wide, half = np.ones((2, 2), np.float32), np.ones((2, 2), np.float16)
+    assert npu.matmul(wide, half).dtype == np.float32
+    for op, a, b in ((npu.matmul, half, wide), (npu.add, half, wide), (npu.add, wide, half)):
+        refuses(TypeError, ["float16", "float32"], op, a, b)
 
 
 def test_what_is_no_array_is_refused(npu: Device) -> None:

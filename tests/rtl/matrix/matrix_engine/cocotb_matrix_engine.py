@@ -443,7 +443,7 @@ async def random_products(dut: Any) -> None:
     situations.saw(MatrixEngineSituation.WRAPPED, WITH_BLOCKS)
     await reset(dut)
     testbench = MatrixEngineTestbench(dut, situations)
-    for number in situations.rounds(120):
+    for number in situations.rounds(40):
         testbench.starting = random.choice((1.0, 0.1, 0.005, 0.0005))
         for channel in (testbench.left, testbench.right, testbench.vectors):
             channel.accepting, channel.bringing = random.choice(CHANCES), random.choice((1.0, *CHANCES))

@@ -20,18 +20,26 @@ EXAMPLE = ROOT / "examples" / "torch" / "lora_parallel.py"
 
 
 def two_processes(program: Path, *words: str) -> str:
-    """Run a program under torchrun, and return its standard output."""
+    """Run a program under torchrun, and return its standard output.
+
+    Its processes end with it: torchrun stops them if a signal asks for its own end, but not if it is killed.
+    """
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run(
+    process = subprocess.Popen(
         [*torchrun, str(program), *words],
         env={**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-        timeout=600,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    try:
+        output, errors = process.communicate(timeout=600)
+    except BaseException:
+        process.terminate()
+        print(*process.communicate(timeout=60), sep="\n")
+        raise
+    assert process.returncode == 0, errors
+    return output
 
 
 def test_collectives() -> None:

@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -80,6 +84,23 @@ static int connect_once(struct echo_npu_link *link, const struct sockaddr_un *ad
     return ECHO_NPU_OK;
 }
 
+// Let a program that is run next have the first three descriptors and `kept`, and no others.
+static void inherit_only(int kept) {
+    if (syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) < 0) {  // Linux before 5.11
+        struct rlimit most;
+        int end = getrlimit(RLIMIT_NOFILE, &most) < 0 || most.rlim_cur > INT_MAX ? INT_MAX : (int)most.rlim_cur;
+        for (int fd = 3; fd < end; fd++)
+            fcntl(fd, F_SETFD, FD_CLOEXEC);
+    }
+    fcntl(kept, F_SETFD, 0);
+}
+
+// The program that serves, from the environment.
+static const char *server_command(void) {
+    const char *command = getenv("ECHO_NPU_COMMAND");
+    return command && *command ? command : NULL;
+}
+
 // Become the server; return only if that is impossible. It keeps nothing that this process has open but `life`, and its
 // standard error only where somebody reads it: a pipe would stay open for as long as the server runs. It blocks no signals,
 // even if the thread that starts it does.
@@ -87,16 +108,15 @@ static void become_server(int life) {
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    const char *command = getenv("ECHO_NPU_COMMAND"), *devices = getenv("ECHO_NPU_DEVICES");
-    command = command && *command ? command : "echo-npu";
+    const char *command = server_command(), *devices = getenv("ECHO_NPU_DEVICES");
+    command = command ? command : "echo-npu";
     devices = devices && *devices ? devices : "1";
     int null = open("/dev/null", O_RDWR);
     dup2(null, 0);
     dup2(null, 1);
     if (!isatty(2) && !getenv("ECHO_NPU_DEBUG_LEVEL"))
         dup2(null, 2);
-    for (int fd = 3; fd < 4096; fd++)
-        fcntl(fd, F_SETFD, fd == life ? 0 : FD_CLOEXEC);
+    inherit_only(life);
     execlp(command, command, "serve", "--idle", "10", "--devices", devices, (char *)NULL);
 }
 
@@ -146,7 +166,7 @@ static int reach(struct echo_npu_link *link, const struct sockaddr_un *address, 
     int status = connect_once(link, address), life = -1;
     if (!status || !start || errno == EAGAIN)
         return status;
-    const char *program = getenv("ECHO_NPU_COMMAND") ? "the program in ECHO_NPU_COMMAND" : "echo-npu";
+    const char *program = server_command() ? "the program in ECHO_NPU_COMMAND" : "echo-npu";
     int error = start_server(&life);
     if (error)
         return fail(link, ECHO_NPU_NO_SERVER, "no device server runs, and %s cannot be started: %s", program, strerror(error));

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -43,12 +44,15 @@ def facts_of(library_file: Path, facts: Path) -> list[str]:
     """Have the library start the program; return its arguments, session, standard error, and how many
     files it has inherited."""
     count = ctypes.c_int()
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     inherited = os.open(facts.parent / "inherited", os.O_CREAT | os.O_RDWR)
+    last = os.dup2(inherited, most - 1)  # dup2 makes it inheritable
     try:
         os.set_inheritable(inherited, True)
         assert ctypes.CDLL(str(library_file)).echoNpuGetDeviceCount(ctypes.byref(count)) == 1
     finally:
         os.close(inherited)
+        os.close(last)
     return facts.read_text().splitlines()
 
 
@@ -70,6 +74,18 @@ def test_the_number_of_devices_is_the_users(
     arguments, _, error, _ = facts_of(library_file, no_server)
     assert arguments == "serve --idle 10 --devices 3"
     assert error != "/dev/null"
+
+
+def test_an_empty_command_is_none(
+    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
+    monkeypatch.setenv("ECHO_NPU_COMMAND", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    loaded, count = ctypes.CDLL(str(library_file)), ctypes.c_int()
+    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
+    assert b"and echo-npu cannot be started: No such file" in loaded.echoNpuGetLastErrorMessage()
 
 
 def test_the_servers_own_place_is_found(

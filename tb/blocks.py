@@ -92,9 +92,9 @@ def run_module(
     """Run the cocotb tests beside a test file on the module that its folder is named after.
 
     The top level is `<module>_tb.sv` of that folder, else the module itself. Its sources are found by
-    `sources_of`, and `<module>_rules.sv` of the folder, if there is one, binds checkers. With a `public.vlt`
-    in the folder only the signals that it names are visible, which makes a large module faster to build and
-    to run.
+    `sources_of`, and `<module>_rules.sv` of the folder, if there is one, binds checkers. Visible are the
+    signals of the top level, or with a `public.vlt` in the folder those that it names: every further one makes
+    a module slower to build and to run.
 
     Args:
         test_file: a file in that folder.
@@ -115,9 +115,15 @@ def run_module(
         sources_of(_units()[top], *([rules] if rules.exists() else [])),
         parameters=parameters,
         control=(WAIVERS, public) if public.exists() else (WAIVERS,),
-        public=not public.exists(),
+        public=False,
         # A package declares parameters that this module does not use.
-        verilator_args=("-Wno-UNUSEDPARAM", *verilator_args),
+        verilator_args=(
+            "-Wno-UNUSEDPARAM",
+            "--output-split",  # tests of several modules compile at the same time: one file each is the least work
+            "60000",
+            *(() if public.exists() else ("--public-depth", "1")),
+            *verilator_args,
+        ),
     )
     name = ".".join([*folder.relative_to(ROOT).parts, tests or f"cocotb_{module}"])
     run_block(design, name, environment={PARAMETERS_VARIABLE: json.dumps(parameters)})

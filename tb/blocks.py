@@ -93,8 +93,8 @@ def run_module(
 
     The top level is `<module>_tb.sv` of that folder, else the module itself. Its sources are found by
     `sources_of`, and `<module>_rules.sv` of the folder, if there is one, binds checkers. Visible are the
-    signals of the top level, or with a `public.vlt` in the folder those that it names: every further one makes
-    a module slower to build and to run.
+    signals of the top level, or with a `public.vlt` in the folder those that it names: every further one
+    makes a module slower to build and to run.
 
     Args:
         test_file: a file in that folder.
@@ -116,10 +116,11 @@ def run_module(
         parameters=parameters,
         control=(WAIVERS, public) if public.exists() else (WAIVERS,),
         public=False,
-        # A package declares parameters that this module does not use.
+        # A package declares parameters that this module does not use. Tests of several modules compile at the
+        # same time, so one large file for each is the least work.
         verilator_args=(
             "-Wno-UNUSEDPARAM",
-            "--output-split",  # tests of several modules compile at the same time: one file each is the least work
+            "--output-split",
             "60000",
             *(() if public.exists() else ("--public-depth", "1")),
             *verilator_args,

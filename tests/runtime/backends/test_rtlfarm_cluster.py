@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from distributed.utils import LoopRunner
 
 import echo_npu
 from echo_npu.backends.rtlfarm import cluster as farm_cluster
@@ -50,6 +51,18 @@ def _opened(cluster: DaskProcesses) -> echo_npu.Device:
 
     assert eventually(answers, _START_S), cluster.log()
     return found[0]
+
+
+def test_a_client_that_is_over_may_be_collected_at_any_moment(cluster: DaskProcesses) -> None:
+    """Garbage is collected also by the thread that starts another client and holds the lock of all loops."""
+    _opened(cluster).close()  # it is there
+    client = farm_cluster._connected(cluster.address)
+    client.close()
+    with LoopRunner._lock:
+        collection = threading.Thread(target=client.__del__, daemon=True)
+        collection.start()
+        collection.join(10)
+        assert not collection.is_alive()
 
 
 @pytest.mark.parametrize("what", ["network cut for 10 s", "scheduler started again"])

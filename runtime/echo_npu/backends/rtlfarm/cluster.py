@@ -330,10 +330,15 @@ def _client_class() -> Any:
             raise
 
     def close(self: Any, **options: Any) -> None:
+        # Dask calls this for a collected client too, at any moment: also while this thread starts the loop of
+        # another client and holds the lock that a stop takes.
+        if vars(self).get("_over"):
+            return
         try:
             base.close(self, **options)
         finally:
             self._loop_runner.stop()  # Dask leaves it running where it closed the client itself
+            self._over = True
 
     return type("FarmClient", (base,), {"start": start, "close": close})
 

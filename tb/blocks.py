@@ -116,10 +116,11 @@ def run_module(
         parameters=parameters,
         control=(WAIVERS, public) if public.exists() else (WAIVERS,),
         public=False,
-        # A package declares parameters that this module does not use. Tests of several modules compile at the
-        # same time, so one large file for each is the least work.
+        # A package declares parameters that this module does not use, a checker signals for other buses.
+        # Tests of several modules compile at the same time, so one large file for each is the least work.
         verilator_args=(
             "-Wno-UNUSEDPARAM",
+            "-Wno-UNUSEDSIGNAL",
             "--output-split",
             "60000",
             *(() if public.exists() else ("--public-depth", "1")),

@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -13,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -22,7 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { START_SECONDS = 60, QUEUE_SECONDS = 5, POLL_MILLISECONDS = 20 };
+// Of close_range, from Linux 5.11 on. Headers may be older.
+enum { CLOSE_ON_EXEC = 1 << 2 };
+
+enum { START_SECONDS = 60, QUEUE_SECONDS = 5, POLL_MILLISECONDS = 20, OLD_DESCRIPTORS = 65536 };
 
 static int fail(struct echo_npu_link *link, int status, const char *format, ...) {
     va_list more;
@@ -84,14 +84,15 @@ static int connect_once(struct echo_npu_link *link, const struct sockaddr_un *ad
     return ECHO_NPU_OK;
 }
 
-// Let a program that is run next have the first three descriptors and `kept`, and no others.
+// Let a program that is run next have the first three descriptors and `kept`, and no others. Without close_range only
+// those below OLD_DESCRIPTORS are looked at: a limit of a thousand million would take minutes.
 static void inherit_only(int kept) {
-    if (syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC) < 0) {  // Linux before 5.11
-        struct rlimit most;
-        int end = getrlimit(RLIMIT_NOFILE, &most) < 0 || most.rlim_cur > INT_MAX ? INT_MAX : (int)most.rlim_cur;
-        for (int fd = 3; fd < end; fd++)
-            fcntl(fd, F_SETFD, FD_CLOEXEC);
-    }
+    int done = -1;
+#ifdef SYS_close_range
+    done = (int)syscall(SYS_close_range, 3U, ~0U, CLOSE_ON_EXEC);
+#endif
+    for (int fd = 3; done < 0 && fd < OLD_DESCRIPTORS; fd++)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
     fcntl(kept, F_SETFD, 0);
 }
 

@@ -18,6 +18,9 @@ from tests.plugins.test_c_library import FLAGS, SOURCES, library_file
 
 __all__ = ["library_file"]
 
+HIGH = 5000
+"""A descriptor beyond the usual limit of 1024, below the usual limit of the limit."""
+
 FACTS = """#!/bin/sh
 exec > {facts}
 echo "$@"
@@ -44,15 +47,17 @@ def facts_of(library_file: Path, facts: Path) -> list[str]:
     """Have the library start the program; return its arguments, session, standard error, and how many
     files it has inherited."""
     count = ctypes.c_int()
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, HIGH + 1), hard))
     inherited = os.open(facts.parent / "inherited", os.O_CREAT | os.O_RDWR)
-    last = os.dup2(inherited, most - 1)  # dup2 makes it inheritable
+    high = os.dup2(inherited, HIGH)  # which makes it inheritable
     try:
         os.set_inheritable(inherited, True)
         assert ctypes.CDLL(str(library_file)).echoNpuGetDeviceCount(ctypes.byref(count)) == 1
     finally:
         os.close(inherited)
-        os.close(last)
+        os.close(high)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return facts.read_text().splitlines()
 
 

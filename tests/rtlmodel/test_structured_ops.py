@@ -129,8 +129,8 @@ def test_same_bits(pair: tuple[Device, Device], name: str) -> None:
         assert np.array_equal(ours, theirs)
 
 
-def bits(results: Any) -> list[NDArray[np.uint8]]:
-    """Return every result of an operation as bytes."""
+def bits(results: Any) -> list[NDArray[np.uint32]]:
+    """Return every result of an operation as words."""
     each = results if isinstance(results, tuple) else (results,)
     arrays = [one if isinstance(one, (np.ndarray, np.generic)) else one.to_numpy() for one in each]
-    return [np.ascontiguousarray(array).view(np.uint8) for array in arrays]
+    return [np.asarray(array).view(np.uint32) for array in arrays]

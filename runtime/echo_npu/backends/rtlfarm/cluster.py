@@ -330,9 +330,9 @@ def _client_class() -> Any:
             raise
 
     def close(self: Any, **options: Any) -> None:
-        # Dask calls this for a collected client too, at any moment: also while this thread starts the loop of
-        # another client and holds the lock that a stop takes.
-        if vars(self).get("_over"):
+        # Dask closes a client when it is collected, at any moment: also while this thread starts the loop of
+        # another one and holds the lock that `stop` takes.
+        if self._over:
             return
         try:
             base.close(self, **options)
@@ -340,7 +340,7 @@ def _client_class() -> Any:
             self._loop_runner.stop()  # Dask leaves it running where it closed the client itself
             self._over = True
 
-    return type("FarmClient", (base,), {"start": start, "close": close})
+    return type("FarmClient", (base,), {"start": start, "close": close, "_over": False})
 
 
 def _connected(address: str) -> Any:

@@ -20,6 +20,12 @@ from tb.repository import ROOT
 PARAMETERS_VARIABLE = "ECHO_NPU_MODULE_PARAMETERS"
 """Environment variable with the module's parameters as a JSON object; `parameter` reads it."""
 
+_ONE_FILE = ("--output-split", "60000")
+"""The least work for the compiler. Tests of several modules compile at the same time, so no core is idle."""
+
+_TOP_LEVEL = ("--public-depth", "1")
+"""Makes the signals of the top level visible, and none below it."""
+
 _FOLDERS = (OWN_RTL, CHECKERS, ROOT / "tests" / "rtl")
 _UNIT = re.compile(r"^\s*(?:module|package|interface)\s+(?:automatic\s+)?(\w+)", re.MULTILINE)
 _USE = re.compile(r"\b(\w+)(?=::|\s*#\s*\(|\s+\w+\s*(?:\[[^\]]*\]\s*)?\()")
@@ -115,17 +121,9 @@ def run_module(
         sources_of(_units()[top], *([rules] if rules.exists() else [])),
         parameters=parameters,
         control=(WAIVERS, public) if public.exists() else (WAIVERS,),
-        public=False,
+        public=not public.exists(),
         # A package declares parameters that this module does not use, a checker signals for other buses.
-        # Tests of several modules compile at the same time, so one large file for each is the least work.
-        verilator_args=(
-            "-Wno-UNUSEDPARAM",
-            "-Wno-UNUSEDSIGNAL",
-            "--output-split",
-            "60000",
-            *(() if public.exists() else ("--public-depth", "1")),
-            *verilator_args,
-        ),
+        verilator_args=("-Wno-UNUSEDPARAM", "-Wno-UNUSEDSIGNAL", *verilator_args),
     )
     name = ".".join([*folder.relative_to(ROOT).parts, tests or f"cocotb_{module}"])
     run_block(design, name, environment={PARAMETERS_VARIABLE: json.dumps(parameters)})
@@ -147,7 +145,7 @@ def block_design(
     verilator_args: Sequence[str] = (),
     public: bool = True,
 ) -> Design:
-    """Describe a design with one module as top level, whose signals are visible if `public`.
+    """Describe a design with one module as top level, whose own signals are visible if `public`.
 
     Paths are absolute, or relative to the repository. Sources in rtl/ are taken from the folder that
     `RTL_VARIABLE` names.
@@ -168,8 +166,8 @@ def block_design(
         includes=(RTL, BOARD, CHECKERS, *absolute(includes)),
         control=absolute(control),
         cpp=(*absolute(cpp), BOARD / "lifeline.cpp"),
-        public=public,
-        verilator_args=tuple(verilator_args),
+        public=False,
+        verilator_args=(*_ONE_FILE, *(_TOP_LEVEL if public else ()), *verilator_args),
     )
 
 

@@ -45,7 +45,7 @@ VERILATOR_ARGS = (
     # and there is far less code to compile.
     "--unroll-count",
     "1",
-    # Each C++ file loads the precompiled header, which takes longer than to compile some thousand statements.
+    # Each C++ file costs a load of the precompiled header. Fewer and larger ones would leave cores idle.
     "--output-split",
     "20000",
     "--output-split-cfuncs",

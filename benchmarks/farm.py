@@ -4,8 +4,10 @@ The load is an answer of SmolLM2, token by token. Costs are measured in processo
 the machine disturb them little: of the functional model with the copies that chunks need, of each chunk in a
 simulation, and of a simulation's start. From them follows what each number of workers would take.
 
-The same load runs with one and with two simulations on this machine by turns, for the wall time. That says
-something only on an idle machine; the share of the processors that others took is shown.
+The same load runs with one and with two simulations of a farm on this machine by turns, for the wall time,
+and on the backend rtlmodel with all memory compared after each token, which is what a run without a farm has
+to do for the same check. That says something only on an idle machine; the share of the processors that others
+took is shown.
 
 What was measured last for the docs is benchmarks/farm_costs.json; table and picture of docs/scale.md follow
 from it.
@@ -57,14 +59,17 @@ WORKERS: Final = (1, 2, 4, 8, 16, 32, 64)
 ANSWER: Final = 256
 """Tokens of the modelled run."""
 
-WALLS: Final = ((2, 2), (16, 1))
+WALLS: Final = ((2, 3), (16, 1))
 """Tokens of the answers whose wall time is measured, and how often each is."""
 
 BANDWIDTH: Final = 125e6
 """Bytes a second of a worker's network, supposed: 1 Gbit/s."""
 
+WAYS: Final = (0, 1, 2)
+"""How an answer is simulated, as `WallTime.jobs`."""
+
 OTHERS: Final = 0.1
-"""Processors that other programs may take while wall times are measured."""
+"""Processors from which on a wall time does not count, if other programs took so many."""
 
 OPEN: Final = 3
 """Chunks a worker that the farm lets wait or run, before the functional model waits."""
@@ -205,10 +210,15 @@ class MeasuringWorkers:
         self._runner.close()
 
 
-def _answer(device: echo_npu.Device, model: GgufModel, tokens: int) -> Iterator[int]:
+def _answer(
+    device: echo_npu.Device, model: GgufModel, tokens: int, twin: echo_npu.Device | None = None
+) -> Iterator[int]:
+    """Generate an answer; with `twin`, compare all of the network's memory with that device's after each
+    step."""
+    other = None if twin is None else Network(twin, model, context=CONTEXT)
     network = Network(device, model, context=CONTEXT)
     text = list(model.tokenizer.encode(QUESTION).ids)
-    return TextGenerator(network).generate(text, tokens)
+    return TextGenerator(network, twin=other).generate(text, tokens)
 
 
 def measure(model: GgufModel, tokens: int) -> FarmCosts:
@@ -254,13 +264,24 @@ def _bare(model: GgufModel, tokens: int) -> float:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WallTime:
-    """An answer of so many tokens on this machine, with so many simulations at a time, and the processors
-    that others took."""
+    """An answer on this machine.
+
+    Attributes:
+        tokens: of the answer.
+        jobs: simulations of a farm at a time; 0: the backend rtlmodel, checked after each token.
+        seconds: from opening the device until everything was checked and the device is closed.
+        others: processors that other programs took meanwhile.
+    """
 
     tokens: int
     jobs: int
     seconds: float
     others: float
+
+    @property
+    def undisturbed(self) -> bool:
+        """Whether the machine had nothing else to do, so that the time counts."""
+        return self.others < OTHERS
 
 
 def _busy_s() -> float:
@@ -271,32 +292,50 @@ def _busy_s() -> float:
 
 
 def wall_times(model: GgufModel, tokens: int, turns: int) -> list[WallTime]:
-    """Run an answer with one and with two simulations at a time, by turns."""
+    """Run an answer without a farm, and with one and two simulations at a time, by turns."""
     found = []
     for _ in range(turns):
-        for jobs in (1, 2):
+        for jobs in WAYS:
             own, busy, began = sum(os.times()[:4]), _busy_s(), time.perf_counter()
-            with echo_npu.open("rtlfarm", config=CONFIG, jobs=jobs, ring_slots=RING_SLOTS) as device:
-                list(_answer(device, model, tokens))
+            if jobs:
+                with echo_npu.open("rtlfarm", config=CONFIG, jobs=jobs, ring_slots=RING_SLOTS) as device:
+                    list(_answer(device, model, tokens))
+            else:
+                with (
+                    echo_npu.open("rtlmodel", config=CONFIG, ring_slots=RING_SLOTS) as device,
+                    echo_npu.open("cmodel", config=CONFIG, ring_slots=RING_SLOTS) as twin,
+                ):
+                    list(_answer(device, model, tokens, twin))
             seconds = time.perf_counter() - began
             others = _busy_s() - busy - (sum(os.times()[:4]) - own)
             found.append(WallTime(tokens, jobs, seconds, max(0.0, others / seconds)))
     return found
 
 
+def median_s(walls: Sequence[WallTime], tokens: int, jobs: int) -> float:
+    """Return the median wall time of such answers that others did not disturb, in seconds."""
+    return statistics.median(
+        each.seconds for each in walls if (each.tokens, each.jobs) == (tokens, jobs) and each.undisturbed
+    )
+
+
 def measured_speed_up(walls: Sequence[WallTime]) -> float:
     """Return the median wall time with one simulation over that with two, of the longest answer."""
     longest = max(each.tokens for each in walls)
-    one, two = (
-        statistics.median(each.seconds for each in walls if (each.tokens, each.jobs) == (longest, jobs))
-        for jobs in (1, 2)
-    )
-    return one / two
+    return median_s(walls, longest, 1) / median_s(walls, longest, 2)
+
+
+def token_s(walls: Sequence[WallTime], jobs: int) -> float:
+    """Return the wall time of one more token of an answer, in seconds: what the longest answer takes more
+    than the shortest, over the tokens that it has more."""
+    short, long = (choose(each.tokens for each in walls) for choose in (min, max))
+    return (median_s(walls, long, jobs) - median_s(walls, short, jobs)) / (long - short)
 
 
 def quiet(walls: Sequence[WallTime]) -> bool:
-    """Return whether the machine had nothing else to do, so that wall times compare."""
-    return bool(walls) and max(each.others for each in walls) < OTHERS
+    """Return whether there is a time that counts of every answer, so that they compare."""
+    cases = {(each.tokens, each.jobs) for each in walls}
+    return bool(walls) and cases == {(each.tokens, each.jobs) for each in walls if each.undisturbed}
 
 
 # --- docs ---------------------------------------------------------------------------------------------------
@@ -354,7 +393,7 @@ def table(costs: FarmCosts, walls: Sequence[WallTime]) -> list[str]:
             "| wall time on one machine, by turns | seconds | processors that others took |",
             "| --- | ---: | ---: |",
             *(
-                f"| {each.tokens} tokens, jobs={each.jobs} | {each.seconds:.1f} | {each.others:.1f} |"
+                f"| {each.tokens} tokens, {_way(each.jobs)} | {each.seconds:.1f} | {each.others:.1f} |"
                 for each in walls
             ),
             "",
@@ -363,15 +402,23 @@ def table(costs: FarmCosts, walls: Sequence[WallTime]) -> list[str]:
     return lines
 
 
+def _way(jobs: int) -> str:
+    return f"jobs={jobs}" if jobs else "rtlmodel, each token checked"
+
+
 def _speed_ups(walls: Sequence[WallTime]) -> list[str]:
-    """Return what the wall times say."""
+    """Return the table of what the wall times say."""
     if not quiet(walls):
         return ["Other programs took processors, so these times say nothing about the farm."]
-    found = []
-    for tokens in sorted({each.tokens for each in walls}):
-        ratio = measured_speed_up([each for each in walls if each.tokens == tokens])
-        found.append(f"jobs=2 against jobs=1, {tokens} tokens: {ratio:.2f}.")
-    return found
+    lengths = sorted({each.tokens for each in walls})
+    cases = [(f"{tokens} tokens", [median_s(walls, tokens, jobs) for jobs in WAYS]) for tokens in lengths]
+    if len(lengths) > 1:
+        cases.append(("one more token", [token_s(walls, jobs) for jobs in WAYS]))
+    return [
+        "| jobs=2, against | jobs=1 | rtlmodel, each token checked |",
+        "| --- | ---: | ---: |",
+        *(f"| {what} | {one / two:.2f} | {alone / two:.2f} |" for what, (alone, one, two) in cases),
+    ]
 
 
 def picture(costs: FarmCosts, walls: Sequence[WallTime]) -> str:

@@ -212,8 +212,8 @@ bench-sim: $(VENV)/.sim ## simulated cycles a second: this harness, Verilator al
 	@$(PY) -m benchmarks.sim_speed --config "$$CONFIG" $(if $(filter-out 0,$(QUICK)),--quick) --since "$$SINCE"
 
 .PHONY: bench-torch
-bench-torch: $(VENV)/.bench $(VENV)/.torch ## PyTorch's operator database on the device: wrong results, share without the CPU; host time; QUICK=1
-	@$(PY) -m benchmarks.torch_ops $(if $(filter-out 0,$(QUICK)),--quick)
+bench-torch: $(VENV)/.bench $(VENV)/.torch ## PyTorch's operator database on the device: wrong results, share without the CPU; host time; cycles; QUICK=1 UPDATE=1
+	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.torch_run $(if $(filter-out 0,$(QUICK)),--quick)
 
 .PHONY: llama-test
 llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-backend-ops, and SmolLM2's tokens; half an hour, SAMPLE=1: minutes; OPS="ADD MUL" BACKEND=cmodel UPDATE=1

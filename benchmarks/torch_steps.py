@@ -65,11 +65,14 @@ def figures(make: Callable[[Any], torch.optim.Optimizer]) -> tuple[float, int, i
     return commands / len(list(model.parameters())), doorbells, compiled
 
 
-def table() -> str:
-    """Return a table: commands of an optimizer's step, doorbells of whole steps, eager and compiled."""
-    head = f"{'a step of LeNet with':<20} {'commands of the optimizer, a parameter':>40}"
-    lines = [f"{head} {'doorbells':>10} {'compiled':>10}"]
+def table() -> list[str]:
+    """Return the table of the page: commands of an optimizer's step, doorbells of whole steps, eager and
+    compiled."""
+    lines = [
+        "| step of a LeNet with | commands of the optimizer, a parameter | doorbells | compiled |",
+        "| --- | ---: | ---: | ---: |",
+    ]
     for name, make in OPTIMIZERS.items():
         commands, doorbells, compiled = figures(make)
-        lines.append(f"{name:<20} {commands:>40.1f} {doorbells:>10} {compiled:>10}")
-    return "\n".join(lines)
+        lines.append(f"| {name} | {commands:.1f} | {doorbells} | {compiled} |")
+    return lines

@@ -35,7 +35,7 @@ def im2col(
         TypeError: a dtype other than float32, or no array.
         ValueError: x of another rank, an empty array, a window larger than the padded image.
     """
-    sizes = check_windows("im2col", x, kernel, stride, padding)
+    *sizes, _ = check_windows("im2col", x, kernel, stride, padding)
     count, channels = x.shape[:2]
     high, wide = output_size(x, *sizes)
     taps = channels * sizes[0][0] * sizes[0][1]
@@ -53,7 +53,7 @@ def im2col_commands(
     device: CommandDevice, x: DeviceTensor, target: DeviceTensor, kernel: Pair, stride: Pair, padding: Pair
 ) -> tuple[list[Command], DeviceTensor]:
     """Make the commands of `im2col` to a contiguous tensor; keep the padded images until they have run."""
-    commands, padded = pad_commands(device, x, padding, 0.0)
+    commands, padded = pad_commands(device, x, ((padding[0],) * 2, (padding[1],) * 2), 0.0)
     windows = padded.unfold(2, kernel[0], stride[0]).unfold(3, kernel[1], stride[1])
     columns = target.reshape(*x.shape[:2], *kernel, *windows.shape[2:4])
     # The rows of the kernel come first: each becomes a command, which can hold all other axes.
@@ -93,7 +93,7 @@ def conv2d(
         )
     if bias is not None and bias.shape != weight.shape[:1]:
         raise ValueError(f"conv2d: bias has shape {bias.shape}, weight has shape {weight.shape}")
-    sizes = check_windows("conv2d", x, weight.shape[2:], stride, padding)
+    *sizes, _ = check_windows("conv2d", x, weight.shape[2:], stride, padding)
     count, filters = x.shape[0], weight.shape[0]
     high, wide = output_size(x, *sizes)
     shape = (count, filters, high, wide)

@@ -11,7 +11,7 @@ import numpy as np
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, upload
 from echo_npu.ops.rows import column_commands, last_axis_commands, run, target_for
-from echo_npu.ops.windows import Size, check_windows, output_size, pad_commands
+from echo_npu.ops.windows import Size, check_windows, output_size, pad_commands, spans
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels.pool import MAX_TAPS, taps
 from echo_npu.vector.kernels.reduce import reduction
@@ -24,13 +24,15 @@ def max_pool2d(
     *,
     stride: Size | None = None,
     padding: Size = 0,
+    dilation: Size = 1,
     out: DeviceTensor | None = None,
 ) -> Any:
     """Compute the greatest element of each window; NaN if it has one. Padding is -infinity.
 
     Args:
         x: float32 [N, C, H, W].
-        kernel, stride, padding: of height and width, or one number for both. stride None: the kernel.
+        kernel, stride, padding, dilation: of height and width, or one number for both. stride None: the
+            kernel. dilation: steps from one element of a window to the next.
         out: a DeviceTensor of the result's shape to write to.
 
     Returns: float32 [N, C, out height, out width].
@@ -39,7 +41,7 @@ def max_pool2d(
         TypeError: a dtype other than float32, or no array.
         ValueError: x of another rank, an empty array, a window larger than the padded image.
     """
-    return _pool(device, "max_pool2d", x, kernel, stride, padding, out)
+    return _pool(device, "max_pool2d", x, kernel, stride, padding, dilation, out)
 
 
 def avg_pool2d(
@@ -52,7 +54,7 @@ def avg_pool2d(
     out: DeviceTensor | None = None,
 ) -> Any:
     """Compute the mean of each window; padding counts as zeros. All else is as in `max_pool2d`."""
-    return _pool(device, "avg_pool2d", x, kernel, stride, padding, out)
+    return _pool(device, "avg_pool2d", x, kernel, stride, padding, 1, out)
 
 
 def _pool(
@@ -62,24 +64,29 @@ def _pool(
     kernel: Size,
     stride: Size | None,
     padding: Size,
+    dilation: Size,
     out: DeviceTensor | None,
 ) -> Any:
     op, edge = ("max", -np.inf) if name == "max_pool2d" else ("add", 0.0)
-    (high, wide), steps, edges = check_windows(name, x, kernel, kernel if stride is None else stride, padding)
-    rows, cols = output_size(x, (high, wide), steps, edges)
+    (high, wide), steps, edges, apart = check_windows(
+        name, x, kernel, kernel if stride is None else stride, padding, dilation
+    )
+    rows, cols = output_size(x, (high, wide), steps, edges, apart)
+    down_span, across_span = spans((high, wide), apart)
     shape = (*x.shape[:2], rows, cols)
     check_out(name, out, shape)
     source = upload(device, x, "activation")
     target = target_for(device, shape, out, [source], contiguous=True)
     if source.strides[-1] != source.dtype.itemsize and source.shape[-1] > 1:
         source = source.contiguous()
-    commands, padded = pad_commands(device, source, edges, edge)
-    strips = padded.unfold(2, high, steps[0]).swapaxes(-1, -2)  # [N, C, rows, high, W]
+    commands, padded = pad_commands(device, source, ((edges[0],) * 2, (edges[1],) * 2), edge)
+    windows = padded.unfold(2, down_span, steps[0])[..., :: apart[0]]
+    strips = windows.swapaxes(-1, -2)  # [N, C, rows, high, W]
     down = strips[..., 0, :]
     if high > 1 or wide > MAX_TAPS:  # several steps across work in place, on rows without gaps
         down = device.empty(down.shape)
         commands += column_commands(device, reduction(op, column=True), [strips], down[..., None, :])
-    across = down.unfold(3, wide, steps[1])  # [N, C, rows, cols, wide]
+    across = down.unfold(3, across_span, steps[1])[..., :: apart[1]]  # [N, C, rows, cols, wide]
     done = 0
     while done < wide:
         count = min(wide - done, MAX_TAPS - bool(done))

@@ -39,6 +39,15 @@ def test_pooling(npu: Device, shape: tuple[int, ...], kernel: Any, stride: Any, 
     assert_within(npu.avg_pool2d(x, kernel, stride=stride, padding=padding), avg_pool2d(x, *sizes), bound)
 
 
+@pytest.mark.parametrize("dilation", [2, (1, 3), (3, 1)], ids=str)
+def test_elements_of_a_window_may_be_apart(npu: Device, dilation: Any) -> None:
+    x = normal(2, 2, 9, 14)
+    for kernel, stride, padding in ((2, 1, 0), ((3, 2), (2, 3), 1), ((1, 6), 1, (0, 2))):
+        expected = max_pool2d(x, pair(kernel), pair(stride), pair(padding), pair(dilation))
+        found = npu.max_pool2d(x, kernel, stride=stride, padding=padding, dilation=dilation)
+        assert np.array_equal(found, expected)
+
+
 def test_the_stride_is_the_kernel_unless_given(npu: Device) -> None:
     x = normal(1, 2, 9, 9)
     assert np.array_equal(npu.max_pool2d(x, (3, 2)), max_pool2d(x, (3, 2), (3, 2)))
@@ -82,4 +91,6 @@ def test_errors(npu: Device) -> None:
     refuses(ValueError, r"\(1, 2, 5, 6\); a kernel of \(6, 6\)", npu.avg_pool2d, x, 6)
     refuses(ValueError, "stride is 0", npu.max_pool2d, x, 2, stride=0)
     refuses(ValueError, r"padding is \(1, -1\)", npu.max_pool2d, x, 2, padding=(1, -1))
+    refuses(ValueError, "dilation is 0", npu.max_pool2d, x, 2, dilation=0)
+    refuses(ValueError, r"a kernel of \(5, 9\)", npu.max_pool2d, x, (3, 5), dilation=2)
     refuses(TypeError, "ndarray of float64", npu.avg_pool2d, x.astype(np.float64), 2)

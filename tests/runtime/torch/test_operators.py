@@ -425,7 +425,9 @@ def test_pooling() -> None:
     x = torch.randn(2, 4, 9, 8)
     check_gradients(lambda x: functional.max_pool2d(x, 2), x)
     check_gradients(lambda x: functional.max_pool2d(x, 3, padding=1), x)
-    check_gradients(lambda x: functional.max_pool2d(x, 3, stride=2), x, native=False)
+    check_gradients(lambda x: functional.max_pool2d(x, 3, stride=2), x)
+    check_gradients(lambda x: functional.max_pool2d(x, 3, stride=1, padding=1, dilation=2), x)
+    check_gradients(lambda x: functional.max_pool2d(x, (3, 2), 2, (1, 0), ceil_mode=True), x)
     check(lambda x: functional.max_pool2d(x, 3, 2, 1, return_indices=True), x)
     check(lambda x: functional.max_pool2d(x.round(), 2, return_indices=True), x)  # the first of equal ones
     check(lambda x: functional.avg_pool2d(x, 2), x)
@@ -433,6 +435,13 @@ def test_pooling() -> None:
         empty = x.masked_fill(torch.rand_like(x) < share, -torch.inf)
         check(lambda x: functional.max_pool2d(x, 2, 2, 1, return_indices=True), empty[:, :, :-1])
         check(lambda x: functional.max_pool2d(x, (3, 2), (2, 1), 1, return_indices=True), empty)
+        for apart, ceil in ((2, False), ((3, 1), False), (1, True), (2, True)):
+            check(
+                lambda x, apart=apart, ceil=ceil: functional.max_pool2d(
+                    x, 3, 2, 1, apart, ceil_mode=ceil, return_indices=True
+                ),
+                empty,
+            )
 
 
 ATTENTIONS: dict[str, Callable[..., torch.Tensor]] = {

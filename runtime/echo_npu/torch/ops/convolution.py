@@ -46,7 +46,7 @@ def _windows(
 
 
 def _padded(npu: OpMethods, x: DeviceTensor, edges: Pair) -> DeviceTensor:
-    commands, made = pad_commands(npu, x, edges, 0.0)
+    commands, made = pad_commands(npu, x, ((edges[0],) * 2, (edges[1],) * 2), 0.0)
     npu.execute(commands)
     return made
 

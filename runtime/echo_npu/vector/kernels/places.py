@@ -22,20 +22,30 @@ def corners() -> Program:
 
 
 @cache
-def first_places() -> Program:
-    """-> int32 max(row * p0 - p1, 0) * p2 + max(element * p3 - p4, 0): the place of each window's first
-    element that is in the image."""
-    b = Builder("first_places")
+def first_places(down_hops: int, right_hops: int) -> Program:
+    """-> int32 first(row * p0 - p1, p2) * p3 + first(element * p4 - p5, p6): the place of each window's first
+    element that is in the image. first(x, step) is x, x + step, x + 2 * step, ...: the first one from 0 on.
+
+    Args:
+        down_hops, right_hops: how many steps it takes at most.
+    """
+    b = Builder(f"first_places_{down_hops}_{right_hops}")
     multiply = INTEGER_BODIES["mul"]
-    place, down = b.vector(), b.scalar()
+    place, right, down, above = b.vector(), b.vector(), b.scalar(), b.scalar()
     with b.chunks():
         multiply(b, down, b.row, b.param(0))
         b.isub(down, down, b.param(1))
-        b.imax(down, down, 0)
-        multiply(b, down, down, b.param(2))
-        multiply(b, place, b.iota, b.param(3))
-        b.isub(place, place, b.param(4))
-        b.imax(place, place, 0)
+        multiply(b, place, b.iota, b.param(4))
+        b.isub(place, place, b.param(5))
+        for value, step, other, hops in (
+            (down, b.param(2), above, down_hops),
+            (place, b.param(6), right, right_hops),
+        ):
+            for _ in range(hops):
+                b.sar(other, value, 31)
+                b.and_(other, other, step)
+                b.iadd(value, value, other)
+        multiply(b, down, down, b.param(3))
         b.iadd(b.out, place, down)
     return b.build()
 

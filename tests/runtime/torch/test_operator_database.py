@@ -1,0 +1,63 @@
+"""The comparison with PyTorch's operator database that `make bench-torch` prints, on a few operators."""
+
+import pytest
+import torch
+
+from benchmarks import torch_database
+from benchmarks.torch_database import DatabaseFigures
+
+# PyTorch's module of samples can do with a package that its tests use.
+pytestmark = pytest.mark.filterwarnings("ignore:Fail to import hypothesis:ImportWarning")
+
+
+def measured(only: str, most: int | None = 3, dtype: torch.dtype = torch.float32) -> DatabaseFigures:
+    return torch_database.measure(dtype, most, only, lambda _: None)
+
+
+def test_native_operators_count_as_such() -> None:
+    figures = measured("mul", most=None)
+    assert figures.samples == figures.native > 3
+    assert not figures.failed
+    assert not figures.on_cpu
+
+
+def test_operators_of_the_cpu_are_named() -> None:
+    figures = measured("sort")
+    assert figures.samples == 3
+    assert figures.native < 3
+    assert any("sort" in name for name in figures.on_cpu)
+
+
+def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrong:
+        """Adds 1 on the device only."""
+
+        @staticmethod
+        def sample_inputs(*_: object, **__: object) -> list[object]:
+            from torch.testing._internal.common_methods_invocations import SampleInput
+
+            return [SampleInput(torch.ones(3))]
+
+        def __call__(self, x: torch.Tensor) -> torch.Tensor:
+            return x + (x.device.type == torch_database.DEVICE)
+
+    monkeypatch.setattr(
+        torch_database, "operators", lambda *_: iter([("wrong", Wrong()), ("empty", Wrong())])
+    )
+    figures = measured("")
+    assert list(figures.failed) == ["wrong", "empty"]
+    assert figures.wrong == ["wrong"]  # the other one is explained
+    lines = "\n".join(torch_database.table({"float32": figures}))
+    assert "| float32 | 2 | 100.0% |" in lines
+    assert "| `wrong` | float32, WRONG: Tensor-likes are not" in lines
+    assert "| `empty` | float32 | uninitialised |" in lines
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)
+def test_results_are_compared_within_their_tolerance(dtype: torch.dtype) -> None:
+    expected = [torch.full((2,), 1000, dtype=dtype), (torch.zeros(1, dtype=dtype),)]
+    torch_database.compare(expected, expected, dtype)
+    with pytest.raises(AssertionError):
+        torch_database.compare([torch.full((2,), 1002, dtype=dtype), expected[1]], expected, dtype)
+    with pytest.raises(ValueError, match="longer"):
+        torch_database.compare(expected[:1], expected, dtype)

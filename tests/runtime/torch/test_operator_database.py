@@ -32,6 +32,8 @@ def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     class Wrong:
         """Adds 1 on the device only."""
 
+        name = "wrong"
+
         @staticmethod
         def sample_inputs(*_: object, **__: object) -> list[object]:
             from torch.testing._internal.common_methods_invocations import SampleInput
@@ -51,6 +53,19 @@ def test_a_wrong_result_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "| float32 | 2 | 100.0% |" in lines
     assert "| `wrong` | float32, WRONG: Tensor-likes are not" in lines
     assert "| `empty` | float32 | uninitialised |" in lines
+
+
+def test_samples_keep_their_strides_and_what_lies_behind_them() -> None:
+    base = torch.arange(24.0).view(4, 6)
+    part = base.t()[1:3, ::2]
+    one, (other, conjugate) = torch_database.moved(
+        (part, [part, torch.tensor([1j]).conj()]), torch_database.DEVICE
+    )
+    assert one.device.type == other.device.type == conjugate.device.type == torch_database.DEVICE
+    assert (one.stride(), one.storage_offset()) == (part.stride(), part.storage_offset())
+    assert torch.equal(one.cpu(), part)
+    assert torch.equal(one.as_strided((24,), (1,), 0).cpu(), base.flatten())
+    assert conjugate.cpu().tolist() == [-1j]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64], ids=str)

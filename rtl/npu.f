@@ -45,6 +45,7 @@ vector/element_unpacker.sv
 vector/stream_window.sv
 vector/stream_input.sv
 vector/row_gatherer.sv
+vector/row_scatterer.sv
 vector/program_memory.sv
 vector/vector_decoder.sv
 vector/vector_alu.sv

@@ -55,7 +55,7 @@
     logic [31:0] magic3;  // byte 128
     logic [14:0][31:0] descriptors_low;  // byte 68
     logic [31:0] magic2;  // byte 64
-    logic [31:0] reserved;  // byte 60
+    logic [31:0] table_rows;  // byte 60
     logic [31:0] s3_addr_high;  // byte 56
     logic [31:0] s2_addr_high;  // byte 52
     logic [6:0][31:0] params;  // byte 24
@@ -199,7 +199,8 @@
   // each dimension of MEMCPY and ADD_TENSOR, and their product; elements of a row of VECTOR
   localparam logic [63:0] MaxCount = 64'h0000_0000_FFFF_FFFF;
   localparam logic [63:0] MaxBatch = 64'h0000_0000_0000_FFFF;  // each of the two batch counts
-  localparam logic [63:0] MaxTable = 64'h0000_0000_8000_0000;  // rows of a GATHER's table, and bytes of one of them
+  // rows of the table of a GATHER or of a scatter, and bytes of one of a GATHER's
+  localparam logic [63:0] MaxTable = 64'h0000_0000_8000_0000;
   // cycles for which an announced extension is waited for while nothing is submitted; a power of two
   localparam logic [63:0] MaxExtensionWait = 64'h0000_0000_0001_0000;
   // verilator lint_on UNUSEDPARAM

@@ -94,6 +94,17 @@ module packet_checker
   assign vector_extension = {extension_i[2], extension_i[1], extension_i[0]};
   assign descriptors      = {vector_extension.descriptors_high, vector_extension.descriptors_low};
 
+  // ---- a VECTOR command that scatters ---------------------------------------------------
+  logic scatters, scatter_bad;
+  logic [31:0] table_rows;
+  assign table_rows  = is_vector_op ? vector_extension.table_rows : '0;
+  assign scatters    = table_rows != '0;
+  assign scatter_bad = scatters
+                       && (64'(table_rows) > MaxTable || !descriptors[Indices].enable || descriptors[Indices].size != 2'd0
+                           || descriptors[Indices].passes != 4'd1 || descriptors[Indices].pack
+                           || descriptors[Indices].bcast || descriptors[Indices].segs != 20'd1
+                           || descriptors[Indices].seg_len > 32'd2 || descriptors[Dst].segs != 20'd1);
+
   // ---- fields that need no arithmetic --------------------------------------------------
   extension_t extension;
   assign extension = extension_t'(extension_i[0]);
@@ -128,7 +139,7 @@ module packet_checker
     if (is_vector_op) begin
       if (vector_extension.magic1 != VectorExtensionMagic1 || vector_extension.magic2 != VectorExtensionMagic2
           || vector_extension.magic3 != VectorExtensionMagic3 || vector_extension.batch0[31:16] != '0
-          || vector_extension.batch1[31:16] != '0 || vector_extension.reserved != '0 || descriptor_bad != '0
+          || vector_extension.batch1[31:16] != '0 || scatter_bad || descriptor_bad != '0
           || (!LargeMemory && {vector_extension.s2_addr_high, vector_extension.s3_addr_high} != '0)) begin
         extension_error_o = ErrBadExtension;
       end
@@ -216,6 +227,8 @@ module packet_checker
           shapes[i].stride    = {descriptors[i].batch1_stride, descriptors[i].batch0_stride,
                                  descriptors[i].row_stride, descriptors[i].seg_stride};
         end
+        // Any row of the table may be written.
+        if (scatters) shapes[Dst].count[1] = table_rows;
       end else if (is_matmul || is_memcpy) begin
         for (int unsigned i = 0; i < 3; i++) begin
           shapes[(i == 2) ? Dst : i].stride = {extension.batch1_stride[i], extension.batch0_stride[i], 32'd0,
@@ -306,6 +319,8 @@ module packet_checker
         if (i == Dst && shapes[i].used && shapes[i].count[0] > 32'd1
             && 36'(shapes[i].stride[0]) < shapes[i].seg_bytes) stride_bad = 1'b1;
       end
+      // Nor do rows of a table.
+      if (scatters && table_rows != 32'd1 && 36'(shapes[Dst].stride[1]) < shapes[Dst].seg_bytes) stride_bad = 1'b1;
     end
   end
 
@@ -383,7 +398,7 @@ module packet_checker
       for (int unsigned i = 0; i < Dst; i++) begin
         if (is_add) in_place[i] = shapes[i].addr == shapes[Dst].addr;
         if (is_vector_op)
-          in_place[i] = shapes[i].addr == shapes[Dst].addr && batch0 == 16'd1 && batch1 == 16'd1
+          in_place[i] = !scatters && shapes[i].addr == shapes[Dst].addr && batch0 == 16'd1 && batch1 == 16'd1
                         && descriptors[i].segs == 20'd1 && descriptors[Dst].segs == 20'd1
                         && descriptors[i].seg_len == descriptors[Dst].seg_len
                         && descriptors[i].size == descriptors[Dst].size && descriptors[i].passes == 4'd1
@@ -603,6 +618,7 @@ module packet_checker
       vector_o.batch0  = batch0;
       vector_o.batch1  = batch1;
       vector_o.entry   = is_vector_op ? vector_extension.entry : (is_load ? packet_i.k[31:0] : BuiltinEntry);
+      vector_o.table_rows = table_rows;
       vector_o.params  = {is_vector_op ? vector_extension.params : 224'd0, packet_i.alpha};
     end
   end

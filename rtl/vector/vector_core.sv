@@ -514,7 +514,7 @@ module vector_core
     end
   end
   logic unused;
-  assign unused = &{1'b0, command_i.kind, write_q.opcode, write_q.accumulate, write_q.fold, write_q.first,
+  assign unused = &{1'b0, command_i.kind, command_i.table_rows, write_q.opcode, write_q.accumulate, write_q.fold, write_q.first,
                     write_q.acc_word, first_element[7:4]};
 
   if ((VectorLength & (VectorLength - 1)) != 0 || VectorLength < Partials || VectorLength < 2 * Lanes) begin : g_bad_length

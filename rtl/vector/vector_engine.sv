@@ -5,7 +5,8 @@
 // The vector engine: programs on streams of rows, and copies without a program.
 //
 // VECTOR and ADD_TENSOR run in vector_core between four input streams and the
-// output. MEMCPY passes the beats of the first channel to the output channel.
+// output. If a VECTOR command scatters, the last input's indices select the rows
+// that its output goes to. MEMCPY passes the beats of the first channel to the output channel.
 // GATHER does the same with the rows that the second channel's numbers select.
 // LOAD_PROGRAM writes the first channel's beats to program memory.
 // Reset and abort state: idle; programs survive an abort.
@@ -60,11 +61,12 @@ module vector_engine
   // The results of a row wait here while the lanes process the next row.
   localparam int unsigned QueueWords = 8 * VectorLength / Lanes;
 
-  logic is_program, is_copy, is_gather, is_load;
+  logic is_program, is_copy, is_gather, is_load, scatters;
   assign is_program = command_i.kind == KindProgram;
   assign is_copy    = command_i.kind == KindCopy;
   assign is_gather  = command_i.kind == KindGather;
   assign is_load    = command_i.kind == KindLoad;
+  assign scatters   = is_program && command_i.table_rows != '0;
 
   logic busy_q, faulted_q;
   assign busy_o = busy_q;
@@ -99,6 +101,13 @@ module vector_engine
       .executable_o   (executable)
   );
 
+  // Indices are not an input of the program.
+  vector_command_t core_command;
+  always_comb begin
+    core_command = command_i;
+    if (scatters) core_command.streams[Indices].enable = 1'b0;
+  end
+
   logic core_busy, core_fault, row_end, out_valid, core_stall_read, core_stall_write;
   logic [31:0] core_fault_address, granules;
   logic [BeatBits-1:0] window_beat;
@@ -118,7 +127,7 @@ module vector_engine
       .rst_ni,
       .abort_i,
       .start_i          (start_i && is_program),
-      .command_i,
+      .command_i        (core_command),
       .busy_o           (core_busy),
       .fault_o          (core_fault),
       .fault_address_o  (core_fault_address),
@@ -172,7 +181,7 @@ module vector_engine
         .abort_i,
         // For a gather, row_gatherer generates the transfers of stream 0.
         .start_i          (start_i && command_i.streams[s].enable && !(is_gather && s == 0)),
-        .program_i        (is_program),
+        .program_i        (is_program && !(scatters && s == Indices)),
         .stream_i         (command_i.streams[s]),
         .rows_i           (command_i.rows),
         .batch0_i         (command_i.batch0),
@@ -224,25 +233,65 @@ module vector_engine
   );
 
   // ---- output -----------------------------------------------------------------------------
-  logic copying, unpacker_idle, unpacked_valid, dst_asked;
+  logic copying, unpacker_idle, unpacked_valid, unpacked_ready, dst_asked;
   logic [DataWidth-1:0] unpacked;
+  logic walker_desc_valid, scatter_desc_valid, scatter_busy, scatter_began, scatter_discard, scatter_beat_ready;
+  logic scatter_fault, proven_q;
+  dma_desc_t walker_desc, scatter_desc;
+  address_t scatter_fault_address;
 
   stream_walker u_output_walker (
       .clk_i,
       .rst_ni,
       .abort_i,
-      .start_i     (start_i && !is_load),
+      .start_i     (start_i && !is_load && !scatters),
       .stream_i    (command_i.streams[Output]),
       .resident_i  (1'b1),
       .constant_i  (1'b0),
       .rows_i      (command_i.rows),
       .batch0_i    (command_i.batch0),
       .batch1_i    (command_i.batch1),
-      .desc_valid_o(dst_desc_valid_o),
+      .desc_valid_o(walker_desc_valid),
       .desc_ready_i(dst_desc_ready_i),
-      .desc_o      (dst_desc_o)
+      .desc_o      (walker_desc)
   );
-  assign dst_asked = !dst_desc_valid_o;
+
+  row_scatterer #(
+      .DataWidth(DataWidth)
+  ) u_scatterer (
+      .clk_i,
+      .rst_ni,
+      .abort_i,
+      .start_i        (start_i && scatters),
+      .table_i        (command_i.streams[Output]),
+      .indices_i      (command_i.streams[Indices]),
+      .table_rows_i   (command_i.table_rows),
+      .rows_i         (command_i.rows),
+      .batch0_i       (command_i.batch0),
+      .batch1_i       (command_i.batch1),
+      .proven_i       (proven_q),
+      .beat_valid_i   (src_valid_i[Indices] && scatters && busy_q),
+      .beat_ready_o   (scatter_beat_ready),
+      .beat_i         (src_data_i[Indices]),
+      .busy_o         (scatter_busy),
+      .began_o        (scatter_began),
+      .discard_o      (scatter_discard),
+      .desc_valid_o   (scatter_desc_valid),
+      .desc_ready_i   (dst_desc_ready_i),
+      .desc_o         (scatter_desc),
+      .fault_o        (scatter_fault),
+      .fault_address_o(scatter_fault_address)
+  );
+
+  // Control flow does not depend on data: what a program may not do, it does in its first row.
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i || start_i) proven_q <= 1'b0;
+    else if (row_end) proven_q <= 1'b1;
+  end
+
+  assign dst_desc_valid_o = walker_desc_valid || scatter_desc_valid;
+  assign dst_desc_o       = scatters ? scatter_desc : walker_desc;
+  assign dst_asked        = !walker_desc_valid && !scatter_busy;
 
   sync_fifo #(
       .Width(WordBits + CountBits),
@@ -275,12 +324,14 @@ module vector_engine
       .word_i      (queue_word),
       .count_i     (queue_count),
       .beat_valid_o(unpacked_valid),
-      .beat_ready_i(dst_ready_i),
+      .beat_ready_i(unpacked_ready),
       .beat_o      (unpacked)
   );
 
   assign copying     = busy_q && (is_copy || is_gather);
-  assign dst_valid_o = copying ? src_valid_i[0] : unpacked_valid;
+  // The first row waits until it has a place.
+  assign unpacked_ready = (scatters && !scatter_began) ? scatter_discard : dst_ready_i;
+  assign dst_valid_o = copying ? src_valid_i[0] : (unpacked_valid && !(scatters && !scatter_began));
   assign dst_data_o  = copying ? src_data_i[0] : unpacked;
 
   // ---- program loading ----------------------------------------------------------------------
@@ -313,6 +364,8 @@ module vector_engine
                               : (is_load ? (load_write && load_beat_ends) : (copying && dst_ready_i));
     end else if (s == 1) begin : g_second
       assign src_ready_o[s] = is_gather ? gather_beat_ready : input_beat_ready[s];
+    end else if (s == Indices) begin : g_indices
+      assign src_ready_o[s] = scatters ? scatter_beat_ready : input_beat_ready[s];
     end else begin : g_other
       assign src_ready_o[s] = input_beat_ready[s];
     end
@@ -331,9 +384,13 @@ module vector_engine
   end
   assign done_o = busy_q && !faulted_q && !fault_o && finished;
 
-  assign fault_o         = busy_q && !faulted_q && (core_fault || gather_fault);
-  assign fault_index_o   = gather_fault;
-  assign fault_address_o = gather_fault ? gather_fault_address : address_t'(core_fault_address);
+  assign fault_o         = busy_q && !faulted_q && (core_fault || gather_fault || scatter_fault);
+  assign fault_index_o   = gather_fault || scatter_fault;
+  always_comb begin
+    fault_address_o = address_t'(core_fault_address);
+    if (gather_fault) fault_address_o = gather_fault_address;
+    if (scatter_fault) fault_address_o = scatter_fault_address;
+  end
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) begin
@@ -360,6 +417,8 @@ module vector_engine
   // The channels of stream 0 and of the result have several drivers, so they are asserted here.
   `NPU_ASSERT_HANDSHAKE(SourceDescHolds, src_desc_valid_o[0], src_desc_ready_i[0], src_desc_o[0],
                         "a descriptor changed or was withdrawn before it was taken", abort_i)
+  `NPU_ASSERT_HANDSHAKE(ResultDescHolds, dst_desc_valid_o, dst_desc_ready_i, dst_desc_o,
+                        "a descriptor of the result changed or was withdrawn before it was taken", abort_i)
   `NPU_ASSERT_HANDSHAKE(ResultHolds, dst_valid_o, dst_ready_i, dst_data_o,
                         "a beat of the result changed or was withdrawn before it was taken", abort_i)
 endmodule

@@ -6,6 +6,9 @@ package vector_pkg;
 
   `include "vector_contract.svh"
 
+  // The stream that lists the rows of a command that scatters.
+  localparam int unsigned Indices = Inputs - 1;
+
   localparam logic [5:0] OperandRow0 = OperandRow;
   localparam logic [5:0] OperandRow1 = OperandRow + 6'd1;
 
@@ -16,7 +19,8 @@ package vector_pkg;
   endfunction
 
   // ---- commands -----------------------------------------------------------------------
-  // A checked stream. Byte strides are zero where the count is 1.
+  // A checked stream. Byte strides are zero where the count is 1. The output of a
+  // command that scatters has as many rows as the table.
   typedef struct packed {
     npu_pkg::address_t addr;
     logic [31:0] row_stride;
@@ -52,5 +56,6 @@ package vector_pkg;
     logic [15:0]       batch1;
     logic [31:0]       entry;
     logic [7:0][31:0]  params;
+    logic [31:0]       table_rows;  // not zero: rows of the output go where the indices in the last input say
   } vector_command_t;
 endpackage

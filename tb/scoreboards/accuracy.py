@@ -329,7 +329,7 @@ class Expectation:
     def check(self, memory: NDArray[np.uint8]) -> None:
         """Compare with the functional model's result in `memory`. Raises AccuracyError."""
         command = self._command
-        if command.dst is None:
+        if command.dst is None or (self._copy is None and self._value is None):
             return
         result = gather(memory, command.dst, command.batch)
         if self._copy is not None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from echo_npu.commands.packets import Packet
+from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench
@@ -34,6 +35,12 @@ async def refused(
     """Submit packets, then check the error as `failed` does."""
     await tb.commands.submit(packets, via)
     await failed(tb, code, address, name)
+
+
+async def protect(tb: NpuTestbench, base: int, size: int) -> None:
+    """Let no command write `size` bytes from `base` on, both multiples of 64."""
+    await tb.registers.write(regs.GUARD_BASE, base)
+    await tb.registers.write(regs.GUARD_SIZE, size)
 
 
 def spoil(

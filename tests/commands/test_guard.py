@@ -18,15 +18,10 @@ from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.program import Builder, Program
 from tb.drivers.commands import Path
 from tb.testbench import RING_BASE, RING_SLOTS, NpuTestbench, npu_test
-from tests.commands.outcomes import failed, refused
+from tests.commands.outcomes import failed, protect, refused
 
 BLOCK = 64
 """Bytes; base and size of the range are multiples of it."""
-
-
-async def protect(tb: NpuTestbench, base: int, size: int) -> None:
-    await tb.registers.write(regs.GUARD_BASE, base)
-    await tb.registers.write(regs.GUARD_SIZE, size)
 
 
 async def _give_free(tb: NpuTestbench) -> None:

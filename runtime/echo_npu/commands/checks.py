@@ -365,7 +365,7 @@ def _check_overlap(command: CheckedCommand) -> None:
     if command.packet.opcode == Opcode.ADD_TENSOR:
         allowed = [source.address == dst.address for source in command.sources]
     if command.vector is not None:
-        enabled = [stream for stream in command.vector.inputs if stream is not None]
+        enabled = [stream for stream in command.vector.sources if stream is not None]
         allowed = [in_place(command.vector, stream) for stream in enabled]
     size = dst.extent(command.batch)
     for source, same in zip(command.sources, allowed, strict=True):

@@ -91,6 +91,8 @@ def _vector(
         if extension.descriptor(index)[-1]:
             facts[f"s{index}"] = _hex(address)
     facts["dst"] = _hex(packet.dst_addr)
+    if extension.table_rows:
+        facts["table_rows"] = extension.table_rows
     if packet.k > 1:
         facts["repeats"] = packet.k
     if max(extension.batch) > 1:

@@ -12,6 +12,7 @@ from echo_npu.commands.integers import checked_integer
 from echo_npu.commands.packets import (
     MAX_BATCH,
     MAX_ROWS,
+    MAX_TABLE,
     PACKET_BYTES,
     VECTOR_EXTENSIONS,
     Command,
@@ -46,6 +47,8 @@ from echo_npu.vector.program import MAX_PASSES
 
 PARAMETERS: Final = 8
 MAX_REPEATS: Final = MAX_DIM
+INPUTS_OF_SCATTER: Final = INPUTS - 1
+"""Input streams of a command that scatters: the last one is the list of indices."""
 MAX_SEGMENTS: Final = (1 << DESCRIPTOR_SEGS.width) - 1
 MAGICS: Final = (VECTOR_EXTENSION_MAGIC1, VECTOR_EXTENSION_MAGIC2, VECTOR_EXTENSION_MAGIC3)
 
@@ -127,6 +130,32 @@ class Descriptor(Stream):
 
 
 @dataclass(frozen=True, slots=True)
+class RowIndices:
+    """The list of indices by which a command scatters the rows of its output. Strides are bytes.
+
+    Attributes:
+        address: of the first index, a multiple of 4.
+        table_rows: rows of the table at the output's address, 1..2**31, the output's row stride apart.
+        wide: indices are int64; else int32.
+        row_stride: from the index of a row to that of the next one. None: the list is dense.
+        batch_strides: (batch0, batch1); 0: the same indices again.
+    """
+
+    address: int
+    table_rows: int
+    wide: bool = False
+    row_stride: int | None = None
+    batch_strides: tuple[int, int] = (0, 0)
+
+    @property
+    def stream(self) -> Stream:
+        """The stream that reads the list."""
+        length = 2 if self.wide else 1
+        stride = 4 * length if self.row_stride is None else self.row_stride
+        return Stream(self.address, length, row_stride=stride, batch_strides=self.batch_strides, passes=1)
+
+
+@dataclass(frozen=True, slots=True)
 class VectorExtension:
     """The three extension packets of a VECTOR command, as they are in memory, valid or not."""
 
@@ -177,8 +206,9 @@ class VectorExtension:
         return self.words[_AT["params"]]
 
     @property
-    def reserved(self) -> tuple[int, ...]:
-        return self.words[_AT["reserved"]]
+    def table_rows(self) -> int:
+        """Rows of the table that the command scatters to; 0: it does not scatter."""
+        return self._word("table_rows")
 
     def descriptor(self, stream: int) -> tuple[int, ...]:
         """Return the six words of stream 0..4."""
@@ -196,6 +226,8 @@ class VectorCommand:
         inputs: s0..s3; None where there is no stream.
         params: 32 bits each.
         batch: (batch0, batch1) counts, at least 1.
+        indices: of a scatter, the list of indices, which is s3 for the packets but not for the program.
+        table_rows: of a scatter, rows of the table at the output's address; else 0.
     """
 
     entry: int
@@ -206,6 +238,13 @@ class VectorCommand:
     params: tuple[int, ...] = (0,) * PARAMETERS
     repeats: int = 1
     batch: tuple[int, int] = (1, 1)
+    indices: Descriptor | None = None
+    table_rows: int = 0
+
+    @property
+    def sources(self) -> tuple[Descriptor | None, ...]:
+        """What the command reads, as its packets number it: s0..s3."""
+        return self.inputs if self.indices is None else (*self.inputs[:INPUTS_OF_SCATTER], self.indices)
 
     def packets(self, *, irq: bool = False) -> list[Packet]:
         """Return the command packet and its three extensions."""
@@ -214,7 +253,7 @@ class VectorCommand:
 
     def command(self, *, irq: bool = False) -> Command:
         """Return the command packet with its three extensions."""
-        addresses = [each.address if each is not None else 0 for each in self.inputs]
+        addresses = [each.address if each is not None else 0 for each in self.sources]
         flags = Flags.EXT | (Flags.IRQ if irq else Flags.NONE)
         packet = NpuCommandPacket(
             Opcode.VECTOR,
@@ -229,7 +268,7 @@ class VectorCommand:
         )
         nothing = (0,) * _DESCRIPTOR_WORDS
         listed: list[int] = []
-        for each in (*self.inputs, self.output):
+        for each in (*self.sources, self.output):
             listed += each.words() if each is not None else nothing
         words = [0] * (VECTOR_EXTENSION_STRUCT.size // 4)
         for name, values in (
@@ -242,6 +281,7 @@ class VectorCommand:
             ("s2_addr_high", (addresses[2] >> 32,)),
             ("s3_addr_high", (addresses[3] >> 32,)),
             ("params", self.params[1:]),
+            ("table_rows", (self.table_rows,)),
             ("magic2", MAGICS[1:2]),
             ("descriptors_low", listed[:15]),
             ("magic3", MAGICS[2:]),
@@ -275,6 +315,7 @@ def vector_command(
     repeats: SupportsIndex = 1,
     batch: Sequence[SupportsIndex] = (1, 1),
     passes: Sequence[int] = (1, 1, 1, 1),
+    indices: RowIndices | None = None,
 ) -> VectorCommand:
     """Make a command with legal fields.
 
@@ -283,6 +324,8 @@ def vector_command(
         inputs: up to four; None where there is no stream.
         params: up to eight; a float is float32, an integer 32 bits.
         passes: of each input whose stream has None.
+        indices: the rows of the output go to the rows of a table that these name, in order, so the later of
+            two equal indices wins. There are three inputs then, and the output has one segment.
 
     Raises:
         TypeError, ValueError: naming the field and its value.
@@ -297,8 +340,9 @@ def vector_command(
         checked_integer("batch[0]", batch[0], 1, MAX_BATCH),
         checked_integer("batch[1]", batch[1], 1, MAX_BATCH),
     )
-    if len(inputs) > INPUTS:
-        raise ValueError(f"inputs has {len(inputs)} entries; there are {INPUTS} input streams")
+    most = INPUTS if indices is None else INPUTS_OF_SCATTER
+    if len(inputs) > most:
+        raise ValueError(f"inputs has {len(inputs)} entries; there are {most} input streams")
     if len(params) > PARAMETERS:
         raise ValueError(f"params has {len(params)} entries; there are {PARAMETERS} parameters")
     listed: list[Descriptor | None] = [None] * INPUTS
@@ -314,13 +358,19 @@ def vector_command(
     if not isinstance(output, Stream):
         raise TypeError(f"output must be a Stream, got {type(output).__name__}")
     words = [immediate_bits(value) for value in params]
+    table_rows, listing = 0, None
+    if indices is not None:
+        table_rows = checked_integer("indices.table_rows", indices.table_rows, 1, MAX_TABLE)
+        listing = _descriptor("indices", indices.stream, 1, steps, 1)
     return VectorCommand(
         entry=checked_integer("entry", entry, 0, _U32),
         inputs=(listed[0], listed[1], listed[2], listed[3]),
-        output=_output(output, counts["cols"], steps),
+        output=_output(output, counts["cols"], steps, table_rows),
         params=(*words, *(0,) * (PARAMETERS - len(words))),
         repeats=checked_integer("repeats", repeats, 1, MAX_REPEATS),
         batch=batches,
+        indices=listing,
+        table_rows=table_rows,
         **counts,
     )
 
@@ -366,9 +416,12 @@ def _descriptor(name: str, stream: Stream, cols: int, steps: tuple[int, int, int
     return Descriptor(address, seg_len, segs, row, (batch0, batch1), segment, size, pack, bcast, passes)
 
 
-def _output(stream: Stream, cols: int, steps: tuple[int, int, int]) -> Descriptor:
+def _output(stream: Stream, cols: int, steps: tuple[int, int, int], table_rows: int) -> Descriptor:
+    """Check the output; `table_rows` are those that a scatter can reach, 0 without one."""
     if stream.bcast or stream.passes:
         raise ValueError("output has neither bcast nor passes")
+    if table_rows:
+        steps = (table_rows, *steps[1:])
     made = _descriptor("output", stream, cols, steps, 0)
     for field, stride, count in (
         ("row_stride", made.row_stride, steps[0]),
@@ -377,6 +430,12 @@ def _output(stream: Stream, cols: int, steps: tuple[int, int, int]) -> Descripto
     ):
         if count > 1 and not stride:
             raise ValueError(f"output.{field} is 0 for {count} steps: all would write one place")
+    if table_rows and made.segs > 1:
+        raise ValueError(f"output.segs is {made.segs}; a row that is scattered has one segment")
+    if table_rows > 1 and made.row_stride < made.segment_bytes:
+        raise ValueError(
+            f"output.row_stride is {made.row_stride}; a row of the table has {made.segment_bytes} bytes"
+        )
     if made.segs > 1 and made.seg_stride < made.segment_bytes:
         raise ValueError(f"output.seg_stride is {made.seg_stride}; a segment has {made.segment_bytes} bytes")
     return made

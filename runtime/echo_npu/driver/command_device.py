@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from echo_npu import debug
 from echo_npu.commands.integers import integer
 from echo_npu.commands.packets import Command, Submission, as_commands, gather_command, memcpy_command
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.driver.base import DeviceDriver
 from echo_npu.driver.hardware import HardwareDriver
 from echo_npu.driver.locking import Locked, locked
@@ -348,6 +348,7 @@ class CommandDevice(Locked, ABC):
         params: Sequence[float | np.floating[Any] | np.integer[Any]] = (),
         repeats: int = 1,
         batch: Sequence[int] = (1, 1),
+        indices: RowIndices | None = None,
     ) -> None:
         """Run a vector program once for each row of each batch, and wait for it.
 
@@ -368,6 +369,7 @@ class CommandDevice(Locked, ABC):
             repeats=repeats,
             batch=batch,
             passes=program.passes,
+            indices=indices,
         )
         debug.npu(f"VECTOR {program.name} rows={rows} cols={cols}")
         self.execute(command.command())

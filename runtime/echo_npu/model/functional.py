@@ -10,7 +10,7 @@ busy after a doorbell, as on hardware, and a result that is read without waiting
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -28,6 +28,7 @@ from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.numerics import add_fp32, matmul_fp32, matmul_int8
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_engine import ProgramFault, ProgramOverdue, VectorModel
+from echo_npu.model.vector_scatter import first_bad_index
 from echo_npu.model.watchdog import Overlap, least_clocks, least_clocks_to_index
 from echo_npu.model.weight_panels import WeightPanels
 from echo_npu.spec import registers as regs
@@ -517,10 +518,20 @@ class FunctionalModel:
         )
 
     def _run_program(self, command: CheckedCommand) -> None:
-        assert command.vector is not None
+        vector = command.vector
+        assert vector is not None
+        bad = first_bad_index(self.memory.bytes, vector) if vector.table_rows else None
         try:
             limit = self._most_clocks(command)
-            self._vector.execute(command.vector, limit, least_clocks(command, self._config))
+            if bad is None:
+                self._vector.execute(vector, limit, least_clocks(command, self._config))
+            else:
+                # The device finds it behind the program's first row, and two rows ahead of its own one.
+                rows = max(bad[0] - 1, 1)
+                before = replace(vector, rows=rows, batch=(1, 1))
+                least = least_clocks_to_index(bad[0], vector.output.segment_bytes, self._config)
+                self._vector.check(before, limit, least)
+                raise ExecutionFault(ErrorCode.BAD_INDEX, bad[1])
         except ProgramFault as fault:
             raise ExecutionFault(ErrorCode.BAD_PROGRAM, fault.number) from None
         except ProgramOverdue:

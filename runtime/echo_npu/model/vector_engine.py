@@ -7,7 +7,7 @@ rows together. If the iterations of a chunk loop are independent too, several ch
 
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,15 @@ from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_alu import Words
 from echo_npu.model.vector_control import WHOLE_ROW, ProgramFault, ProgramOverdue
 from echo_npu.model.vector_plan import OperandSource, PlanCache, PlannedStep
+from echo_npu.model.vector_scatter import dense_output, scatter_rows
 from echo_npu.vector.isa import CHUNK_MULTIPLE, OPERAND_CODES, Form, Kind, Op, kind_of
 
 __all__ = ["ProgramFault", "ProgramOverdue", "VectorModel"]
 
 _BLOCK_ELEMENTS: Final = 1 << 14  # float64 temporaries stay in the cache
+_StreamPlace: TypeAlias = tuple[NDArray[np.uint8], Descriptor, tuple[int, int, int]]
+"""A memory, a stream in it, and the first row (batch1, batch0, row) of a block."""
+
 _SIGNED: Final = {2: np.int16, 1: np.int8}
 
 _ROW: Final = OPERAND_CODES["row"]
@@ -59,14 +63,11 @@ class VectorModel:
     def execute(self, command: VectorCommand, limit: int = 0, least: int = 0) -> None:
         """Run the command, which may take `limit` clocks (0: any number) and takes at least `least`.
 
-        Raises, before anything is written:
-            ProgramFault: its program breaks a rule.
-            ProgramOverdue: it surely takes more than `limit` clocks.
+        The indices of a scatter are inside of its table.
+
+        Raises, before anything is written: as `check`.
         """
-        clocks = self._plans.least_clocks(command, WHOLE_ROW if self.widen else 0, limit)
-        batch0, batch1 = command.batch
-        if 0 < limit < max(least, clocks * command.rows * batch0 * batch1):
-            raise ProgramOverdue
+        self.check(command, limit, least)
         chunk = min(command.cols, self.vector_length)
         # Where rows of the output overlap, the later one wins.
         most = 1 if _rows_meet(command) else max(1, self.block_elements // chunk)
@@ -76,6 +77,19 @@ class VectorModel:
                 widest = chunks * self.vector_length if self.widen else 0
                 rows = _Rows(self.memory, command, block, self.vector_length, self.row_elements)
                 rows.run(self._plans.steps(command, widest))
+                rows.place()
+
+    def check(self, command: VectorCommand, limit: int = 0, least: int = 0) -> None:
+        """Check the program and the time of a command, which takes at least `least` clocks.
+
+        Raises:
+            ProgramFault: its program breaks a rule.
+            ProgramOverdue: it surely takes more than `limit` clocks.
+        """
+        clocks = self._plans.least_clocks(command, WHOLE_ROW if self.widen else 0, limit)
+        batch0, batch1 = command.batch
+        if 0 < limit < max(least, clocks * command.rows * batch0 * batch1):
+            raise ProgramOverdue
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +112,9 @@ class _Block:
 
 
 def _rows_meet(command: VectorCommand) -> bool:
-    """Return whether two rows of the output, of any batches, may share bytes."""
+    """Return whether two rows of the output, of any batches, may share bytes while a block is executed."""
+    if command.table_rows:
+        return False  # they are placed after that, one by one
     output, (batch0, batch1) = command.output, command.batch
     strides = (output.seg_stride, output.row_stride, *output.batch_strides)
     counts = (output.segs, command.rows, batch0, batch1)
@@ -151,6 +167,11 @@ class _Rows:
             for each in self.command.inputs
         )
         self._pending: list[tuple[int, int, Words]] = []
+        # Where the output goes: rows that are scattered are placed when the block is complete.
+        self._target, self._output, self._first = self.memory, self.command.output, self.block.first
+        if self.command.table_rows:
+            self._output, self._first = dense_output(self.command, self.block.shape), (0, 0, 0)
+            self._target = np.empty(self._count * self._output.segment_bytes, np.uint8)
 
     def run(self, steps: Iterable[PlannedStep]) -> None:
         for step in steps:
@@ -163,6 +184,11 @@ class _Rows:
                 self._compute(step)
         for segment, offset, values in self._pending:
             self._store(segment, offset, values)
+
+    def place(self) -> None:
+        """Scatter the rows, if the command does that."""
+        if self.command.table_rows:
+            scatter_rows(self.memory, self.command, self._target, self.block.first, self.block.shape)
 
     def _compute(self, step: PlannedStep) -> None:
         sources = [self._source(step, each) for each in step.sources]
@@ -266,23 +292,25 @@ class _Rows:
         there = min(elements, descriptor.length - offset)
         made = np.empty if there == elements else np.zeros
         result = made((self._count, elements), dtype=np.uint32)
-        for first, count, view in self._pieces(descriptor, segment, offset, there):
+        place = self.memory, descriptor, self.block.first
+        for first, count, view in self._pieces(place, segment, offset, there):
             values = view.astype(np.int32).view(np.uint32) if descriptor.size < 4 else view
             result[:, first : first + count] = values.reshape(self._count, count)
         return result
 
     def _store(self, segment: int, offset: int, values: Words) -> None:
-        output = self.command.output
-        for first, count, view in self._pieces(output, segment, offset, values.shape[1]):
+        place = self._target, self._output, self._first
+        for first, count, view in self._pieces(place, segment, offset, values.shape[1]):
             view[...] = values[:, first : first + count].reshape(view.shape).astype(view.dtype)
 
     def _pieces(
-        self, descriptor: Descriptor, segment: int, offset: int, elements: int
+        self, stream: _StreamPlace, segment: int, offset: int, elements: int
     ) -> Iterator[tuple[int, int, NDArray[Any]]]:
         """Yield the memory of `elements` elements from a place on: (first element, count, view).
 
         The views are [batch1, batch0, row, segment, element]. Only a packed row needs more than one.
         """
+        descriptor = stream[1]
         first, length = 0, descriptor.seg_len
         if descriptor.pack:
             segment, offset = divmod(offset, length)
@@ -291,22 +319,23 @@ class _Rows:
                 segments, part = 1, min(length - offset, elements - first)
             else:
                 segments, part = (elements - first) // length, length
-            yield first, segments * part, self._view(descriptor, segment, offset, segments, part)
+            yield first, segments * part, self._view(stream, segment, offset, segments, part)
             first += segments * part
             segment += segments
             offset = 0
 
     def _view(
-        self, descriptor: Descriptor, segment: int, offset: int, segments: int, part: int
+        self, stream: _StreamPlace, segment: int, offset: int, segments: int, part: int
     ) -> NDArray[Any]:
+        memory, descriptor, block_first = stream
         batch0, batch1 = descriptor.batch_strides
         strides = (batch1, batch0, descriptor.row_stride)
         address = descriptor.address + segment * descriptor.seg_stride + offset * descriptor.size
-        address += sum(first * stride for first, stride in zip(self.block.first, strides, strict=True))
+        address += sum(first * stride for first, stride in zip(block_first, strides, strict=True))
         return np.ndarray(
             (*self.block.shape, segments, part),
             _SIGNED.get(descriptor.size, np.uint32),
-            self.memory,
+            memory,
             address,
             (*strides, descriptor.seg_stride, descriptor.size),
         )

@@ -72,7 +72,8 @@ def least_clocks(command: CheckedCommand, config: NpuConfig) -> int:
     if moved is None:
         return 0
     inner, outer = command.batch
-    size = moved.segments * moved.rows * moved.row_bytes * inner * outer
+    rows = moved.rows if command.vector is None else command.vector.rows
+    size = moved.segments * rows * moved.row_bytes * inner * outer
     beats = -(-size // (config.data_width // 8))
     each = _MACS_OF_INT8 if packet.opcode == Opcode.MATMUL and packet.data_type == DataType.INT8 else 1
     if packet.opcode == Opcode.MATMUL and packet.blocks:
@@ -81,7 +82,7 @@ def least_clocks(command: CheckedCommand, config: NpuConfig) -> int:
 
 
 def least_clocks_to_index(row: int, row_bytes: int, config: NpuConfig) -> int:
-    """Return the least clocks until GATHER meets the index of a row, with any memory.
+    """Return the least clocks until a GATHER or a scatter meets the index of a row, with any memory.
 
     The row before it need not be asked for then, and of the others some beats may be under way.
     """

@@ -106,7 +106,7 @@ class ErrorCode(IntEnum):
     BAD_PROGRAM = 14
     """A vector program breaks a rule; the address is the instruction's number."""
     BAD_INDEX = 15
-    """A GATHER index outside of the table; the address is the index's."""
+    """An index of a GATHER or of a scatter outside of the table; the address is the index's."""
     PROTECTED = 16
     """A command would write the protected range."""
     TIMEOUT = 17
@@ -236,7 +236,8 @@ row of VECTOR."""
 MAX_BATCH: Final = 0xFFFF
 """The greatest legal value of each of the two batch counts."""
 MAX_TABLE: Final = 0x80000000
-"""The greatest legal value of rows of a GATHER's table, and bytes of one of them."""
+"""The greatest legal value of rows of the table of a GATHER or of a scatter, and bytes of one of a
+GATHER's."""
 MAX_EXTENSION_WAIT: Final = 0x10000
 """The greatest legal value of cycles for which an announced extension is waited for while nothing is
 submitted; a power of two."""
@@ -315,7 +316,7 @@ VECTOR_EXTENSION_WORDS: Final = MappingProxyType(
         "params": slice(6, 13),
         "s2_addr_high": slice(13, 14),
         "s3_addr_high": slice(14, 15),
-        "reserved": slice(15, 16),
+        "table_rows": slice(15, 16),
         "magic2": slice(16, 17),
         "descriptors_low": slice(17, 32),
         "magic3": slice(32, 33),

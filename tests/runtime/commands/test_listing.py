@@ -8,7 +8,7 @@ import pytest
 from echo_npu import Flags, NpuCommandPacket, Opcode, matmul_packets, memcpy_packets, nop_packet
 from echo_npu.commands.listing import list_command
 from echo_npu.commands.packets import Command, Packet, add_packets, gather_packets, load_program_packets
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.spec.data_types import DataType, OutType
 
 A, B, C = 0x1000, 0x2000, 0x1000_0000
@@ -53,3 +53,11 @@ def test_the_name_of_a_vector_program() -> None:
     listed = list_command(Command.of(*VECTOR), "softmax")
     assert (listed.opcode, listed.name, listed.shape) == ("VECTOR", "softmax", "3x9")
     assert str(listed).startswith("VECTOR softmax 3x9 s0=")
+
+
+def test_a_scatter() -> None:
+    made = vector_command(
+        7, rows=3, cols=9, inputs=[Stream(A)], output=Stream(C, row_stride=36), indices=RowIndices(B, 50)
+    )
+    text = "VECTOR program at 7 3x9 s0=0x00001000 s3=0x00002000 dst=0x10000000 table_rows=50"
+    assert str(list_command(made.command())) == text

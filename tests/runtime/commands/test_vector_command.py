@@ -1,14 +1,23 @@
 """VECTOR commands: the four packets, and arguments that no command can have."""
 
 import struct
+from typing import Any
 
 import numpy as np
 import pytest
 
+from echo_npu.commands.checked import CheckedCommand, PacketFault
 from echo_npu.commands.checks import check_command
 from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, packet_bytes
-from echo_npu.commands.vector_command import Stream, VectorExtension, vector_command
+from echo_npu.commands.vector_command import (
+    RowIndices,
+    Stream,
+    VectorCommand,
+    VectorExtension,
+    vector_command,
+)
 from echo_npu.model.program_memory import ProgramMemory
+from echo_npu.spec.status import ErrorCode
 from tb.stimulus.vector_programs import generate
 from tests.refusals import Error, Words, refuses
 
@@ -48,6 +57,93 @@ def test_every_field_has_its_place() -> None:
     listed = (*s0, *(0,) * 6, *s2, *s3, *out)
     assert words[1] == (0x32584556, *listed[:15])
     assert words[2] == (0x33584556, *listed[15:])
+
+
+@pytest.mark.parametrize(("wide", "words"), [(False, 1), (True, 2)])
+def test_fields_of_a_scatter(wide: bool, words: int) -> None:
+    """The list of indices is s3; the table's rows are word 15, and its stride counts for one row too."""
+    command = vector_command(
+        7,
+        rows=1,
+        cols=20,
+        inputs=[Stream(A, row_stride=80)],
+        output=Stream(DST, row_stride=96, size=2),
+        indices=RowIndices(B, 2**31, wide),
+    )
+    extensions = [struct.unpack("<16I", packet_bytes(each)) for each in command.packets()[1:]]
+    assert (extensions[0][5], extensions[0][15]) == (B, 2**31)
+    listed = (*extensions[1][1:], *extensions[2][1:])
+    assert listed[18:24] == (0, 0, 0, 0, words, 1 | 1 << 20 | 1 << 28)
+    assert listed[24:30] == (96, 0, 0, 0, 20, 1 | 1 << 24 | 1 << 28)
+    many = vector_command(
+        7, rows=5, cols=20, output=Stream(DST, row_stride=80), indices=RowIndices(B, 9, wide)
+    )
+    assert many.indices is not None
+    assert many.indices.row_stride == 4 * words
+    assert many.inputs == (None,) * 4
+    assert many.sources == (None, None, None, many.indices)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"indices": RowIndices(B, 0)}, "indices.table_rows"),
+        ({"indices": RowIndices(B, 2**31 + 1)}, "indices.table_rows"),
+        ({"indices": RowIndices(B + 2, 4)}, "indices.address"),
+        ({"indices": RowIndices(B, 4, row_stride=6)}, "indices.row_stride"),
+        ({"inputs": [None] * 4}, "there are 3 input streams"),
+        ({"output": Stream(DST, 10, 2, row_stride=80, seg_stride=40)}, "one segment"),
+        ({"output": Stream(DST, row_stride=76)}, "a row of the table has 80 bytes"),
+        ({"output": Stream(DST)}, "row_stride is 0"),
+    ],
+)
+def test_scatters_that_no_command_can_make(fields: dict[str, Any], words: str) -> None:
+    whole = {"indices": RowIndices(B, 4), "output": Stream(DST, row_stride=80)} | fields
+    with pytest.raises(ValueError, match=words):
+        vector_command(7, rows=2, cols=20, **whole)
+
+
+def programs() -> ProgramMemory:
+    memory = ProgramMemory(256)
+    memory.load(0, np.zeros(9, np.uint64))
+    return memory
+
+
+def checked(command: VectorCommand) -> CheckedCommand:
+    main, *extensions = command.packets()
+    assert isinstance(main, NpuCommandPacket)
+    return check_command(
+        main, VectorExtension.unpack([packet_bytes(each) for each in extensions]), programs()
+    )
+
+
+def test_the_table_is_the_destination() -> None:
+    """From its first row to its last one, whatever the indices name; the list is what is read last."""
+    command = vector_command(
+        7,
+        rows=2,
+        cols=20,
+        inputs=[Stream(A, row_stride=80)],
+        output=Stream(DST, row_stride=96, batch_strides=(1024, 0)),
+        indices=RowIndices(B, 9),
+        batch=(2, 1),
+    )
+    found = checked(command)
+    assert found.vector == command
+    assert found.dst is not None
+    assert (found.dst.address, found.dst.extent(found.batch)) == (DST, 1024 + 8 * 96 + 80)
+    assert [each.address for each in found.sources] == [A, B]
+    assert found.sources[1].extent(found.batch) == 8
+
+
+@pytest.mark.parametrize("at", [DST - 4, DST, DST + 8 * 80 + 76])
+def test_nothing_is_scattered_in_place(at: int) -> None:
+    whole: dict[str, Any] = {"output": Stream(DST, row_stride=80), "indices": RowIndices(B, 9)}
+    for fields in ({"inputs": [Stream(at, row_stride=80)]}, {"indices": RowIndices(at, 9)}):
+        command = vector_command(7, rows=2, cols=20, **(whole | fields))
+        with pytest.raises(PacketFault) as caught:
+            checked(command)
+        assert (caught.value.code, caught.value.address) == (ErrorCode.OVERLAP, DST)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -23,7 +23,7 @@ from echo_npu.commands.packets import (
     packet_bytes,
     sync_packet,
 )
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.errors import NpuBusError, NpuPointerError
 from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory
@@ -777,4 +777,36 @@ def test_a_bad_index_is_found_before_time_is_up(host: BareHost) -> None:
         host.write(regs.WATCHDOG, 2000)
         assert host.run(gather_packets(ACT + 0x10000, ACT, ACT + 0x20000, 4096, 64, 64)[0]) == State.ERROR
         assert host.error()[0] == code
+        host.clear_error()
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_bad_index_of_a_scatter_is_found_before_time_is_up(host: BareHost, wide: bool) -> None:
+    """Behind the rows before it, the program's first one at least. A bad program is found first of all."""
+    loaded(host)
+    kind = np.dtype(np.int64 if wide else np.int32)
+    for place, limit, code in (
+        (0, 200, ErrorCode.BAD_INDEX),
+        (4000, 200, ErrorCode.TIMEOUT),
+        (4000, 0, ErrorCode.BAD_INDEX),
+        (1, 1, ErrorCode.TIMEOUT),
+    ):
+        indices = np.zeros(4096, kind)
+        indices[place] = -1
+        host.poke(ACT + 0x1_0000, indices)
+        host.write(regs.WATCHDOG, limit)
+        command = vector_command(
+            5,
+            rows=4096,
+            cols=4,
+            inputs=[Stream(ACT), Stream(ACT)],
+            output=Stream(ACT + 0x10_0000, row_stride=16),
+            indices=RowIndices(ACT + 0x1_0000, 64, wide),
+        )
+        host.doorbell(*command.packets())
+        assert host.finish() == State.ERROR
+        address = ACT + 0x1_0000 + kind.itemsize * place
+        assert host.error()[:1] == (code,)
+        if code == ErrorCode.BAD_INDEX:
+            assert host.error()[-1] == address
         host.clear_error()

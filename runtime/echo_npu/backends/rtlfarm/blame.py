@@ -55,7 +55,7 @@ class _Writers:
             raise _Ended
 
     def executing(self, command: Command, checked: CheckedCommand) -> None:
-        self.commands.append((command, written_by(checked)))
+        self.commands.append((command, written_by(checked, self._model.memory)))
 
     def faulted(self) -> None:
         pass

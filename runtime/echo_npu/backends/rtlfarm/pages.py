@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import Opcode
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.model.vector_scatter import row_addresses
 
 PAGE: Final = 4096
 """Bytes of a page: the unit in which the host holds memory, and the longest burst of the device."""
@@ -132,8 +133,11 @@ def read_by(command: CheckedCommand, memory: DeviceMemory) -> list[Runs]:
     return [runs_of(indices, (1, 1)), rows]
 
 
-def written_by(command: CheckedCommand) -> Runs:
-    """Return the bytes that a command writes, int64 [n, 2]; n is 0 if it writes none."""
+def written_by(command: CheckedCommand, memory: DeviceMemory) -> Runs:
+    """Return the bytes that a command writes, now that it is about to be executed; there may be none."""
     if command.dst is None:
         return np.empty((0, 2), dtype=np.int64)
+    if command.vector is not None and command.vector.table_rows:
+        starts = row_addresses(memory.bytes, command.vector)
+        return np.stack([starts, np.full_like(starts, command.dst.row_bytes)], axis=1)
     return runs_of(command.dst, command.batch)

@@ -272,7 +272,7 @@ class Recorder:
         return found
 
     def executing(self, command: Command, checked: CheckedCommand) -> None:
-        written = written_by(checked)
+        written = written_by(checked, self._model.memory)
         dirty = pages_of(written)
         read = [number for runs in read_by(checked, self._model.memory) for number in pages_of(runs, 1)]
         for chunk in self._open():

@@ -39,8 +39,9 @@ OPERANDS, DST_OPERAND = 5, 4
     BLOCKS,
     HALVES,
     TURNED,
-) = range(15)
-HEAD_WORDS = 15
+    TABLE_ROWS,
+) = range(16)
+HEAD_WORDS = 16
 USED, FIRST, LAST, ADDR, ROW_STRIDE, STRIDE0, STRIDE1 = range(7)
 SEG_STRIDE, SEG_BYTES, SEG_LEN, SEGS, LENGTH, SEGMENTS, GRANULES = range(7, 14)
 OPERAND_WORDS = 14
@@ -126,7 +127,7 @@ def _operands(command: CheckedCommand, answer: dict[int, int]) -> None:
     places: dict[int, MemoryOperand] = {}
     sources = list(command.sources)
     if command.vector is not None:
-        places = {i: sources.pop(0) for i, stream in enumerate(command.vector.inputs) if stream is not None}
+        places = {i: sources.pop(0) for i, stream in enumerate(command.vector.sources) if stream is not None}
     elif command.packet.opcode == Opcode.MATMUL:
         places = {0: sources[0], 1: sources[1]}
         if command.column_vectors is not None:
@@ -149,8 +150,8 @@ def _vector(command: CheckedCommand, answer: dict[int, int]) -> None:
     vector = command.vector
     assert vector is not None
     answer |= {ROWS: vector.rows, COLS: vector.cols, REPEATS: vector.repeats, ENTRY: vector.entry}
-    answer |= {BATCH0: vector.batch[0], BATCH1: vector.batch[1]}
-    for i, stream in enumerate((*vector.inputs, vector.output)):
+    answer |= {BATCH0: vector.batch[0], BATCH1: vector.batch[1], TABLE_ROWS: vector.table_rows}
+    for i, stream in enumerate((*vector.sources, vector.output)):
         if stream is not None:
             _stream(answer, i, stream)
 

@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr int kPacketWords = 64, kCase = 67, kOperands = 5, kOperandWords = 14, kHead = 15;
+constexpr int kPacketWords = 64, kCase = 67, kOperands = 5, kOperandWords = 14, kHead = 16;
 constexpr int kAnswer = kHead + kOperands * kOperandWords;
 constexpr int kMostClocks = 64;
 

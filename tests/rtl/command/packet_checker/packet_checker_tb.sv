@@ -4,7 +4,7 @@ module packet_checker_tb
   import vector_pkg::*;
 #(
     parameter int unsigned ProgramWords = 4096,
-    localparam int unsigned HeadWords    = 12,
+    localparam int unsigned HeadWords    = 13,
     localparam int unsigned OperandWords = 14
 ) (
     input  logic          clk_i,
@@ -57,7 +57,7 @@ module packet_checker_tb
   assign halves = turned ? {matrix.src1_half, matrix.src2_half} : {matrix.src2_half, matrix.src1_half};
 
   // The first word is the lowest.
-  assign results_o[HeadWords-1:0] = {32'(turned), 32'(halves), 32'(matrix.blocks), 32'(matrix.n), 32'(matrix.k),
+  assign results_o[HeadWords-1:0] = {command.table_rows, 32'(turned), 32'(halves), 32'(matrix.blocks), 32'(matrix.n), 32'(matrix.k),
                                      32'(matrix.m), 32'(command.batch1), 32'(command.batch0), command.entry,
                                      32'(command.repeats), command.cols, 32'(command.rows)};
   for (genvar i = 0; i < Operands; i++) begin : g_operands

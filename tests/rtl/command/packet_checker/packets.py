@@ -99,6 +99,28 @@ def _descriptor(rng: random.Random, is_output: bool, extreme: float) -> list[int
     return [*steps, _stride(rng, least) or min(least, 0xFFFF_FFFF) * is_output, length, last]
 
 
+def _scatter(rng: random.Random, streams: list[int]) -> int:
+    """Make the last input a list of indices and give the output one segment, mostly; return the table's rows.
+
+    Args:
+        streams: the words of all streams, which change.
+    """
+    indices, output = 3 * 6, 4 * 6
+    if rng.random() < 0.9:
+        streams[indices + 4] = rng.choice((1, 2))
+        streams[indices + 5] = 1 | 1 << 20 | 1 << 28
+    if rng.random() < 0.1:  # another length, or any bit of the last word
+        streams[indices + rng.choice((4, 5))] ^= 1 << rng.randrange(32)
+    if rng.random() < 0.95:
+        streams[output + 5] = streams[output + 5] & ~0xFFFFF | 1
+    size = 4 >> (streams[output + 5] >> 24 & 3)
+    row = streams[output + 4] * size
+    if rng.random() < 0.9:  # rows that are apart, or nearly
+        near = (row, row - 1, row - size, row + size, row + _stride(rng))
+        streams[output] = max(0, min(0xFFFF_FFFF, rng.choice(near)))
+    return count(rng, 33) & 0xFFFF_FFFF if rng.random() < 0.7 else rng.choice((1, 1 << 31, (1 << 31) + 1))
+
+
 def _matmul_flags(rng: random.Random) -> int:
     flags = 0
     for bit in MATMUL_FLAGS:
@@ -153,6 +175,8 @@ def draw(rng: random.Random) -> list[int]:
         addresses = [address(rng) & 0xFFFF_FFFF for _ in range(2)]
         parameters = [rng.getrandbits(32) for _ in range(7)]
         head = [MAGICS[0], number(rng, 13), count(rng, 16), count(rng, 16), *addresses, *parameters, 0, 0, 0]
+        if rng.random() < 0.3:
+            head[15] = _scatter(rng, streams)
         extensions = [*head, MAGICS[1], *streams[:15], MAGICS[2], *streams[15:]]
     elif opcode in (Opcode.MATMUL, Opcode.MEMCPY) and rng.random() < 0.6:
         flags |= EXT

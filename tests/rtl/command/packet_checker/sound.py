@@ -101,3 +101,13 @@ def _vector(rng: random.Random, words: list[int], batch: int) -> None:
         last = segs | passes << 20 | size << 24 | 1 << 28
         for word, value in enumerate((0x200, 0x1000, 0, 0x80, 16, last)):
             words[stream_word(stream, word)] = value
+    if rng.random() < 0.3:
+        _scatter(rng, words)
+
+
+def _scatter(rng: random.Random, words: list[int]) -> None:
+    """Make s3 a list of indices, by which the rows of the output go to a table."""
+    words[EXTENSION + 15] = rng.choice((1, 2, 7))
+    words[stream_word(3, 4)] = rng.choice((1, 2))
+    words[stream_word(3, 5)] = 1 | 1 << 20 | 1 << 28
+    words[stream_word(4, 5)] = words[stream_word(4, 5)] & ~0xFFFFF | 1

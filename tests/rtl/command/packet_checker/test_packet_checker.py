@@ -91,6 +91,7 @@ def test_edges(edges: Callable[[random.Random], Iterable[list[int]]], tmp_path: 
     ("line", "broken"),
     [
         ("length << (2'd2 - current_stream.size);", "64'(52'(length << (2'd2 - current_stream.size)));"),
+        ("64'(table_rows) > MaxTable || ", ""),
         ("products + 64'(current.seg_bytes);", "64'(40'(products)) + 64'(current.seg_bytes);"),
     ],
 )

@@ -13,6 +13,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
+from echo_npu.commands.vector_command import INPUTS_OF_SCATTER, VectorCommand
 from echo_npu.model.program_memory import ProgramMemory
 from tests.rtl.channels import ReadChannel, WriteChannel
 from tests.rtl.situations import Situations
@@ -97,6 +98,20 @@ class VectorEngineSituation(Enum):
     BEYOND = "the number of the row behind the table"
     BAD_FIRST = "a bad row number that is the first"
     BAD_LATER = "a bad row number with rows before it"
+    SCATTER32 = "a scatter by indices of 32 bits"
+    SCATTER64 = "a scatter by indices of 64 bits"
+    SCATTER_INPUTS = "a scatter with three inputs"
+    SCATTER_SAME = "a scatter to the same row twice in a row"
+    SCATTER_BATCHES = "a scatter of several rows in inner and outer batches"
+    SCATTER_OVERLAP = "a scatter to tables that overlap"
+    SCATTER_MANY = "a scatter of more rows than eight bits count"
+    SCATTER_FAR = "a scatter to a row behind 64 KiB"
+    SCATTER_NARROW = "a scatter of elements of 2 bytes"
+    SCATTER_BEYOND = "a scatter to the row behind the table"
+    SCATTER_HIGH = "a bad index by its upper half alone"
+    SCATTER_BAD_FIRST = "a bad index that is the first"
+    SCATTER_BAD_LATER = "a bad index with rows before it"
+    SCATTER_BAD_PROGRAM = "a bad index of a program that breaks a rule"
     LOAD_ONE = "a load of one word"
     LOAD_BEAT = "a load of one whole beat"
     LOAD_MORE = "a load of a beat and a word"
@@ -267,7 +282,7 @@ class VectorEngineTestbench:
             self.asked += starts
             assert self.asked == job.ordered[: len(self.asked)], f"{transfer} out of turn"
         else:
-            assert set(starts) <= set(extent.starts()), f"{transfer} beyond the stream"
+            assert extent.places.issuperset(starts), f"{transfer} beyond the stream"
         rows = [self.memory[start : start + transfer.row_bytes].tobytes() for start in starts]
         channel.bring(job, rows)
 
@@ -293,7 +308,7 @@ class VectorEngineTestbench:
         assert job.writes is not None
         starts = {start - job.base for start in transfer.row_starts()}
         assert transfer.row_bytes == job.writes.seg_bytes
-        assert starts <= set(job.writes.starts()), f"{transfer} beyond the output"
+        assert starts <= job.writes.places, f"{transfer} beyond the output"
 
     def judge_fault(self, job: EngineJob) -> None:
         """Check that a command fails as it must, once."""
@@ -422,6 +437,8 @@ class VectorEngineTestbench:
         starts = sorted(job.writes.starts())
         close = any(b - a < job.writes.seg_bytes for a, b in itertools.pairwise(starts))
         saw(VectorEngineSituation.OVERLAP, close)
+        if job.numbers is not None:
+            self.note_scatter(job, command, close=close)
         for stream in command.inputs:
             if stream is None:
                 continue
@@ -434,6 +451,20 @@ class VectorEngineTestbench:
             long = stream.segments * -(-stream.length // 16) * 16 > ROW_ELEMENTS
             saw(VectorEngineSituation.LONG, long and stream.passes > 1)
             saw(VectorEngineSituation.UNREAD, stream.length > command.cols)
+
+    def note_scatter(self, job: EngineJob, command: VectorCommand, *, close: bool) -> None:
+        """Count the situations of a command that scatters; `close`: its tables overlap."""
+        saw, numbers = self.situations.saw, job.numbers
+        assert numbers is not None
+        assert command.indices is not None
+        saw(VectorEngineSituation[f"SCATTER{32 * command.indices.seg_len}"])
+        saw(VectorEngineSituation.SCATTER_INPUTS, all(command.inputs[:INPUTS_OF_SCATTER]))
+        saw(VectorEngineSituation.SCATTER_SAME, np.any(numbers[1:] == numbers[:-1]) and command.rows > 1)
+        saw(VectorEngineSituation.SCATTER_BATCHES, min(command.rows, *command.batch) > 1)
+        saw(VectorEngineSituation.SCATTER_OVERLAP, close)
+        saw(VectorEngineSituation.SCATTER_MANY, numbers.size > 0xFF)
+        saw(VectorEngineSituation.SCATTER_FAR, int(numbers.max()) * command.output.row_stride > 0xFFFF)
+        saw(VectorEngineSituation.SCATTER_NARROW, command.output.size == 2)
 
     def note_copy(self, job: EngineJob) -> None:
         """Count the situations of a copy or a gather."""
@@ -482,6 +513,12 @@ class VectorEngineTestbench:
         if not by_number:
             saw(VectorEngineSituation.BAD_PROGRAM)
             saw(VectorEngineSituation.BAD_LOADED, address >= self.programs.loaded)
+            rows = job.command.table_rows if job.command else 0
+            bad = job.numbers is not None and np.any((job.numbers < 0) | (job.numbers >= rows))
+            saw(VectorEngineSituation.SCATTER_BAD_PROGRAM, bad)
+            return
+        if job.command is not None:
+            self.note_bad_index(job, job.command)
             return
         table, indices = job.reads[:2]
         assert job.numbers is not None
@@ -493,6 +530,17 @@ class VectorEngineTestbench:
         saw(VectorEngineSituation.BEYOND, number == table.counts[0])
         saw(VectorEngineSituation.BAD_FIRST, place == 0)
         saw(VectorEngineSituation.BAD_LATER, place > 2)
+
+    def note_bad_index(self, job: EngineJob, command: VectorCommand) -> None:
+        """Count the situations of a scatter that failed by an index."""
+        saw, numbers = self.situations.saw, job.numbers
+        assert numbers is not None
+        place = int(np.flatnonzero((numbers < 0) | (numbers >= command.table_rows))[0])
+        number = int(numbers[place])
+        saw(VectorEngineSituation.SCATTER_BEYOND, number == command.table_rows)
+        saw(VectorEngineSituation.SCATTER_HIGH, number & 0xFFFF_FFFF < command.table_rows)
+        saw(VectorEngineSituation.SCATTER_BAD_FIRST, place == 0)
+        saw(VectorEngineSituation.SCATTER_BAD_LATER, place > 2)
 
     # --- commands -------------------------------------------------------------------------------------------
 
@@ -550,13 +598,13 @@ class CommandTraffic:
         elif kind == "add":
             job = add_job(memory, self.base)
         else:
-            await self.program(stop)
+            await self.program(stop, scatters=kind == "scatter")
             return
         sweeping = not testbench.dut.program_ready_o.value
         done = await testbench.run(job, stop)
         saw(VectorEngineSituation.RUN_SWEPT, done and sweeping and kind == "add")
 
-    async def program(self, stop: int) -> None:
+    async def program(self, stop: int, *, scatters: bool) -> None:
         """Load a random program and run it."""
         testbench, saw = self.testbench, self.testbench.situations.saw
         endless = random.random() < 0.1
@@ -564,7 +612,7 @@ class CommandTraffic:
             await testbench.clock(end="reset")
         loaded = testbench.programs.loaded
         anywhere = [random.randrange(PROGRAM_WORDS) for _ in range(3)]
-        command, words = draw_program([*anywhere, 0, loaded])
+        command, words = draw_program([*anywhere, 0, loaded], scatters=scatters)
         if endless and len(words) > 1:
             del words[-1]  # most often END
         load = load_job(testbench.memory, self.base, loaded, words, command.entry)
@@ -603,7 +651,7 @@ async def random_commands(dut: Any) -> None:
     for number in situations.rounds(200):
         testbench.pace()
         stop = random.choice((-1, -1, -1, -1, 0, random.randrange(30), random.randrange(300)))
-        kind = random.choice(("program", "program", "load", "copy", "gather", "add"))
+        kind = random.choice(("program", "program", "scatter", "scatter", "load", "copy", "gather", "add"))
         await traffic.turn(kind, stop)
         if number % 50 == 0:
             traffic.base = draw_base()
@@ -622,7 +670,7 @@ async def an_end_in_each_clock(dut: Any) -> None:
     testbench = VectorEngineTestbench(dut, Situations())
     traffic = CommandTraffic(testbench)
     await testbench.clock()
-    for kind in ("program", "copy", "gather", "add", "load"):
+    for kind in ("program", "scatter", "copy", "gather", "add", "load"):
         for stop in range(70):
             testbench.pace()
             await traffic.turn(kind, stop)

@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 from echo_npu.commands.vector_command import ELEMENT_SIZES, Descriptor
 from echo_npu.vector.isa import CHUNK_MULTIPLE
@@ -21,6 +22,7 @@ COMMAND_WIDTHS = {
     "batch1": 16,
     "entry": 32,
     **{f"param{number}": 32 for number in range(7, -1, -1)},
+    "table_rows": 32,
 }
 """The members of vector_command_t in their order, with their bits."""
 
@@ -51,6 +53,11 @@ class Extent:
         """Return the address behind the last byte."""
         steps = zip(self.counts, self.strides, strict=True)
         return self.addr + sum((count - 1) * stride for count, stride in steps) + self.seg_bytes
+
+    @cached_property
+    def places(self) -> frozenset[int]:
+        """The addresses of all segments."""
+        return frozenset(self.starts())
 
     def starts(self) -> list[int]:
         """Return the addresses of all segments, in the order of the loops."""

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.vector_command import Descriptor, VectorCommand
+from echo_npu.commands.vector_command import INPUTS_OF_SCATTER, Descriptor, VectorCommand
 from echo_npu.model.numerics import add_fp32
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_control import ProgramFault
 from echo_npu.model.vector_engine import VectorModel
+from echo_npu.model.vector_scatter import first_bad_index, indices_of
 from echo_npu.spec.instructions import INPUTS
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.blocks import parameter
@@ -45,6 +46,8 @@ LARGEST = MEMORY_BYTES // 8
 """Most bytes from the first to the last of a stream."""
 FAR = 1 << 16
 """A gap that an address of 16 bits does not bridge."""
+FAR_ROW = 32
+"""Bytes of a row of which not too many bridge it."""
 MANY = 300
 """More than a counter of 8 bits counts."""
 MANY_COUNTS = ((MANY, 1, 1), (1, MANY, 1), (1, 1, MANY), (2, 70, 3))
@@ -68,6 +71,7 @@ class EngineJob:
         fault: (by a row number, address); None if it succeeds.
         load: (first word, words) of a LOAD_PROGRAM.
         command: of a VECTOR command.
+        numbers: of a gather or a scatter, the row numbers in order.
     """
 
     kind: EngineKind
@@ -80,7 +84,7 @@ class EngineJob:
     fault: tuple[bool, int] | None = None
     load: tuple[int, NDArray[np.uint64]] | None = None
     command: VectorCommand | None = None
-    numbers: NDArray[np.int32] | None = None
+    numbers: NDArray[np.int64] | None = None
 
 
 class Regions:
@@ -191,29 +195,36 @@ def _laid_out(stream: Descriptor, counts: tuple[int, int, int], regions: Regions
     )
 
 
-def draw_program(free: list[int]) -> tuple[VectorCommand, list[int]]:
+def draw_program(free: list[int], *, scatters: bool = False) -> tuple[VectorCommand, list[int]]:
     """Draw a VECTOR command and the words of its program.
 
     Args:
         free: entries for the program.
+        scatters: it does.
     """
-    counts = random.choice(MANY_COUNTS) if random.random() < 0.1 else None  # kept, though few of them fit
+    chance = 0.2 if scatters else 0.1
+    counts = random.choice(MANY_COUNTS) if random.random() < chance else None  # kept, though few of them fit
     while True:
         try:
-            return _draw_program(free, counts)
+            return _draw_program(free, counts, scatters)
         except UnfitError:
             continue
 
 
-def _draw_program(free: list[int], many: tuple[int, int, int] | None) -> tuple[VectorCommand, list[int]]:
+def _draw_program(
+    free: list[int], many: tuple[int, int, int] | None, scatters: bool
+) -> tuple[VectorCommand, list[int]]:
     plain = random.random() < 0.5
     share = random.choice((0.7, 0.7, 0.7, 1.0, 1.0, 0.0))
     course = draw_course(plain_program(random.choice((1, 1, 2, 3))) if plain or many else None, share)
     while many and course.command.cols > LANES:
         course = draw_course(plain_program(1))
-    while not (plain or many) and course.outputs is None and random.random() < 0.8:
+    sound = 0.4 if scatters else 0.8
+    while not (plain or many) and course.outputs is None and random.random() < sound:
         course = draw_course()
     command, regions = course.command, Regions()
+    if scatters and command.inputs[INPUTS_OF_SCATTER] is not None:
+        raise UnfitError
     if many:
         rows, *batch = many
         command = replace(command, rows=rows, batch=(batch[0], batch[1]))
@@ -228,22 +239,95 @@ def _draw_program(free: list[int], many: tuple[int, int, int] | None) -> tuple[V
     command = replace(
         command, entry=entry, inputs=(inputs[0], inputs[1], inputs[2], inputs[3]), output=output
     )
+    if scatters:
+        if output.segs > 1:
+            raise UnfitError
+        command = _scattered(command, regions)
     return command, words
+
+
+def _scattered(command: VectorCommand, regions: Regions) -> VectorCommand:
+    """Let a command scatter its rows into a table, by a list of indices of either size."""
+    output, counts = command.output, (command.rows, *command.batch)
+    table_rows = random.choice((1, 2, 7, random.randint(1, 100)))
+    row = output.segment_bytes
+    far = command.batch == (1, 1) and row >= FAR_ROW and random.random() < 0.6
+    if far:
+        table_rows = FAR // row + 9
+    strides = [row if far else _apart(table_rows, row, output.size, loose=False)]
+    extent = (table_rows - 1) * strides[0] + row
+    for count in command.batch:
+        strides.append(_apart(count, extent, output.size, loose=False))
+        if count > 1 and random.random() < 0.3:
+            strides[-1] = random.randrange(output.size, extent + output.size, output.size)  # they overlap
+        extent += (count - 1) * strides[-1]
+    words = random.choice((1, 2))
+    listing = Descriptor(0, words, passes=1)
+    steps, length = [], 4 * words
+    for count in counts:
+        steps.append(_apart(count, length, 4, loose=True))
+        length += (count - 1) * steps[-1]
+    if extent > LARGEST or length > LARGEST:
+        raise UnfitError
+    table = replace(
+        output,
+        address=regions.place(extent, output.size),
+        row_stride=strides[0],
+        batch_strides=(strides[1], strides[2]),
+    )
+    listing = replace(
+        listing,
+        address=regions.place(length, 4),
+        row_stride=steps[0],
+        batch_strides=(steps[1], steps[2]),
+    )
+    return replace(command, output=table, indices=listing, table_rows=table_rows)
+
+
+def _place_indices(memory: Memory, command: VectorCommand, listing: Extent) -> None:
+    """Write the indices of a scatter to memory, sometimes with a bad one; the last one at a place stays."""
+    starts = listing.starts()
+    source = np.random.default_rng(random.getrandbits(32))
+    numbers = source.integers(0, command.table_rows, len(starts))
+    numbers[random.randrange(numbers.size)] = command.table_rows - 1
+    if random.random() < 0.2:
+        numbers[random.randrange(numbers.size) :][:3] = numbers[0]
+    if random.random() < 0.35:
+        bad = random.choice((random.randrange(numbers.size), 0, numbers.size - 1))
+        numbers[bad] = random.choice((-1, command.table_rows, -(2**31), 2**31 - 1))
+        if listing.seg_bytes == 8 and random.random() < 0.5:
+            numbers[bad] = random.choice((1, -1, 2**31 - 1)) << 32 | random.randrange(command.table_rows)
+    for start, number in zip(starts, numbers.tolist(), strict=True):
+        bits = number & (1 << 8 * listing.seg_bytes) - 1
+        memory[start : start + listing.seg_bytes] = np.frombuffer(
+            bits.to_bytes(listing.seg_bytes, "little"), np.uint8
+        )
 
 
 def program_job(memory: Memory, base: int, programs: ProgramMemory, command: VectorCommand) -> EngineJob:
     """Return the job of a VECTOR command. UnfitError: it is too long with what program memory holds."""
     walk(programs, command)
     rows, batch = command.rows, command.batch
-    reads = tuple(None if each is None else extent_of(each, rows, batch) for each in command.inputs)
-    writes = extent_of(command.output, rows, batch)
-    after, fault = memory.copy(), None
+    reads = tuple(None if each is None else extent_of(each, rows, batch) for each in command.sources)
+    writes = extent_of(command.output, command.table_rows or rows, batch)
+    numbers: NDArray[np.int64] | None = None
+    bad: tuple[int, int] | None = None
+    listing = reads[INPUTS_OF_SCATTER]
+    if command.table_rows and listing is not None:
+        _place_indices(memory, command, listing)
+        bad = first_bad_index(memory, command)
+        numbers = indices_of(memory, command, (0, 0, 0), (batch[1], batch[0], rows)).reshape(-1)
+    after, fault = memory.copy(), bad and (True, base + bad[1])
     try:
-        VectorModel(after, programs, VECTOR_LENGTH, ROW_ELEMENTS).execute(command)
+        model = VectorModel(after, programs, VECTOR_LENGTH, ROW_ELEMENTS)
+        if bad:
+            model.check(command)
+        else:
+            model.execute(command)
     except ProgramFault as broken:
         fault = (False, broken.number)
     streams = {OUTPUT: program_stream(command.output, writes, base)}
-    for stream, (descriptor, extent) in enumerate(zip(command.inputs, reads, strict=True)):
+    for stream, (descriptor, extent) in enumerate(zip(command.sources, reads, strict=True)):
         if descriptor is not None and extent is not None:
             streams[stream] = program_stream(descriptor, extent, base)
     bits = _bits(
@@ -256,8 +340,11 @@ def program_job(memory: Memory, base: int, programs: ProgramMemory, command: Vec
         batch1=batch[1],
         entry=command.entry,
         **{f"param{number}": value for number, value in enumerate(command.params)},
+        table_rows=command.table_rows,
     )
-    return EngineJob(EngineKind.PROGRAM, bits, base, reads, None, writes, after, fault, command=command)
+    return EngineJob(
+        EngineKind.PROGRAM, bits, base, reads, None, writes, after, fault, command=command, numbers=numbers
+    )
 
 
 def _floats(count: int) -> NDArray[np.float32]:
@@ -296,6 +383,7 @@ def add_job(memory: Memory, base: int) -> EngineJob:
         batch1=1,
         entry=BUILTIN_ENTRY,
         param0=int(alpha.view(np.uint32)),
+        table_rows=0,
     )
     return EngineJob(EngineKind.PROGRAM, bits, base, (first, second, None, None), None, result, after)
 
@@ -363,14 +451,14 @@ def gather_job(memory: Memory, base: int) -> EngineJob:
     indices = Extent(regions.place(4 * count, 4), 4 * count, (1, 1, 1, 1), (0, 0, 0, 0))
     target = Extent(regions.place(row * count, 1), row, (count, 1, 1, 1), (row, 0, 0, 0))
     source = np.random.default_rng(random.getrandbits(32))
-    numbers = source.integers(0, table_rows, count).astype(np.int32)
+    numbers = source.integers(0, table_rows, count)
     numbers[random.randrange(count)] = table_rows - 1
     fault = None
     if random.random() < 0.25:
         bad = random.choice((random.randrange(count), 0, count - 1))
         numbers[bad] = random.choice((-1, table_rows, -(2**31), 2**31 - 1, random.randint(-(2**31), -1)))
         fault = (True, base + indices.addr + 4 * bad)
-    memory[indices.addr : indices.end] = numbers.view(np.uint8)
+    memory[indices.addr : indices.end] = numbers.astype(np.int32).view(np.uint8)
     after = memory.copy()
     if fault is None:
         rows = memory[table.addr : table.end].reshape(table_rows, row)

@@ -161,6 +161,27 @@ def multiplied(rng: random.Random, slots: Sequence[bytes]) -> Slots:
     return [struct.pack("<16I", *words[first : first + 16]) for first in range(0, len(words), 16)]
 
 
+def rescattered(rng: random.Random, slots: Sequence[bytes]) -> Slots:
+    """Change a VECTOR command: it scatters to a table of any height, mostly by a sound list of indices."""
+    words = list(struct.unpack(f"<{16 * len(slots)}I", b"".join(slots)))
+    first = 16 + VECTOR_EXTENSION_WORDS["table_rows"].start
+    low, high = (VECTOR_EXTENSION_WORDS[name] for name in ("descriptors_low", "descriptors_high"))
+    listed = [*range(16, len(words))[low], *range(16, len(words))[high]]
+    words[first] = rng.choice(
+        (1, 2, 5, rng.randint(1, 64), rng.choice(CORNERS), rng.choice(SIZES) & 0xFFFF_FFFF)
+    )
+    indices, output = listed[18:24], listed[24:30]
+    if rng.random() < 0.9:
+        words[indices[4]], words[indices[5]] = rng.choice((1, 2)), 1 | 1 << 20 | 1 << 28
+    if rng.random() < 0.2:
+        words[indices[rng.choice((4, 5))]] ^= 1 << rng.randrange(32)
+    if rng.random() < 0.8:  # one segment, and rows that are apart
+        words[output[5]] = words[output[5]] & ~0xF_FFFF | 1
+        row = words[output[4]] * 4 >> (words[output[5]] >> 24 & 3)
+        words[output[0]] = max(0, row + rng.choice((0, 0, 4, 64, -4))) & 0xFFFF_FFFF
+    return [struct.pack("<16I", *words[first : first + 16]) for first in range(0, len(words), 16)]
+
+
 def reformatted(rng: random.Random, slots: Sequence[bytes]) -> Slots:
     """Change a MATMUL: its weights are in another block format, in none, or float16.
 
@@ -217,6 +238,6 @@ def fuzzed(rng: random.Random, pool: Sequence[Slots]) -> Slots:
         return mixed_up(rng, slots, rng.choice(pool))
     if draw < 0.96 and (products := [each for each in pool if each[0][0] == Opcode.MATMUL]):
         return reformatted(rng, rng.choice(products))
-    if draw < 0.98 and (vectors := [each for each in pool if len(each) == 4]):
-        return multiplied(rng, rng.choice(vectors))
+    if draw < 0.99 and (vectors := [each for each in pool if len(each) == 4]):
+        return (multiplied if draw < 0.975 else rescattered)(rng, rng.choice(vectors))
     return slots

@@ -2,7 +2,7 @@
 writes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -14,6 +14,7 @@ from echo_npu.errors import NpuBusError
 from echo_npu.model.functional import ExecutionFault, FunctionalModel
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.program_memory import ProgramMemory
+from echo_npu.model.vector_scatter import row_addresses
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import Region
 from echo_sim.config import load_config
@@ -30,6 +31,8 @@ def written_ranges(command: CheckedCommand) -> list[tuple[int, int]]:
     """Return [start, end) of every run of bytes that a command may write."""
     if command.dst is None:
         return []
+    if command.vector is not None and command.vector.table_rows:  # any row of a table of any height
+        return [(command.dst.address, command.dst.address + command.dst.extent(command.batch))]
     size = command.dst.row_bytes
     return [(start, start + size) for start in np.unique(addresses(command.dst, command.batch)).tolist()]
 
@@ -41,9 +44,11 @@ def effort(command: CheckedCommand) -> float:
     def of(operand: MemoryOperand) -> float:
         return batches * operand.rows * operand.segments * (4 + operand.row_bytes / 8)
 
-    work = 20 + sum(of(each) for each in (*command.sources, command.dst) if each is not None)
-    if command.vector is not None:
-        vector = command.vector
+    dst, vector = command.dst, command.vector
+    if dst is not None and vector is not None:
+        dst = replace(dst, rows=vector.rows)  # of a scatter's table, as many as are written
+    work = 20 + sum(of(each) for each in (*command.sources, dst) if each is not None)
+    if vector is not None:
         passes = sum(each.passes for each in vector.inputs if each is not None)
         work += batches * vector.rows * (1 + vector.cols / 4) * (10 + passes) * vector.repeats
     return work + command.macs / 8
@@ -239,7 +244,10 @@ class PredictedDevice(FunctionalModel):
         if command.dst is None:
             super()._execute(command)
             return
-        starts = np.unique(addresses(command.dst, command.batch))
+        if command.vector is not None and command.vector.table_rows:
+            starts = row_addresses(self.memory.bytes, command.vector)
+        else:
+            starts = np.unique(addresses(command.dst, command.batch))
         kept = self._keep(starts, command.dst.row_bytes, defined=True)
         self.written.append(kept)
         try:

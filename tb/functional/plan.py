@@ -193,6 +193,24 @@ VECTOR = CoverGroup(
     ),
 )
 
+SCATTERED = CoverGroup(
+    "scatters",
+    "each VECTOR command with a list of indices that the scoreboard has compared",
+    (
+        CoverAxis("index", ("int32", "int64"), "type of the indices"),
+        CoverAxis("size", ("4", "2", "1"), "bytes of an element of the table"),
+        CoverAxis("table", ("one", "dense", "gaps"), "a table of one row, of dense rows, of rows apart"),
+        CoverAxis("rows", ("one", "several"), "indices of a batch"),
+        CoverAxis("batch", ("none", "inner", "outer", "both"), "batches"),
+        CoverAxis("list", ("again", "dense", "gaps"), "indices of a batch: one for all rows, dense, apart"),
+    ),
+    (
+        Cross("tables", ("index", "size", "table"), "every type of index for every table"),
+        Cross("walks", ("index", "rows", "batch"), "every walk through either list"),
+        Cross("lists", ("index", "list"), "every spacing of either list"),
+    ),
+)
+
 STREAMS = CoverGroup(
     "streams",
     "each input stream of a VECTOR command that the scoreboard has compared",
@@ -420,7 +438,7 @@ HOST = CoverGroup(
 )
 
 PLAN = (
-    *(COMMANDS, MATMUL, PACKED, MOVED, VECTOR, STREAMS, NEIGHBOURS, QUEUES, STARTS, ERRORS, RESETS, CONTROLS),
-    *(INTERRUPTS, HOST),
+    *(COMMANDS, MATMUL, PACKED, MOVED, VECTOR, STREAMS, SCATTERED, NEIGHBOURS),
+    *(QUEUES, STARTS, ERRORS, RESETS, CONTROLS, INTERRUPTS, HOST),
 )
 """All groups, in the order of the report."""

@@ -268,6 +268,8 @@ def _programs(command: CheckedCommand, config: NpuConfig) -> Iterator[Sample]:
     assert command.vector is not None
     yield _vector(command.vector, config)
     yield from _streams(command.vector, config)
+    if command.vector.table_rows:
+        yield _scatter(command.vector)
 
 
 def _vector(command: VectorCommand, config: NpuConfig) -> Sample:
@@ -294,6 +296,24 @@ def _streams(command: VectorCommand, config: NpuConfig) -> Iterator[Sample]:
                 "streams",
                 {"number": f"s{number}", "size": str(stream.size), "form": _forms(stream), "align": aligned},
             )
+
+
+def _scatter(command: VectorCommand) -> Sample:
+    output, listing = command.output, command.indices
+    assert listing is not None
+    values: dict[str, Labels] = {
+        "index": "int64" if listing.seg_len > 1 else "int32",
+        "size": str(output.size),
+        "table": "one",
+        "rows": "one" if command.rows == 1 else "several",
+        "batch": _batch(command.batch),
+    }
+    if command.table_rows > 1:
+        values["table"] = "dense" if output.row_stride == output.segment_bytes else "gaps"
+    if command.rows > 1:
+        dense = listing.row_stride == listing.segment_bytes
+        values["list"] = "dense" if dense else "gaps" if listing.row_stride else "again"
+    return Sample("scatters", values)
 
 
 def _forms(stream: Descriptor) -> frozenset[str]:

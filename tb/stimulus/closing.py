@@ -20,7 +20,7 @@ from echo_npu.commands.packets import (
     packet_bytes,
     stride_fields,
 )
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.formats import BLOCK, FORMATS, TILE_COLUMNS, TILE_DEPTH
 from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.vector.program import Builder, Program
@@ -33,6 +33,8 @@ from tb.stimulus.operands import packed_tiles
 SOURCES = 0x0400_0000
 SOURCE_BYTES = 1 << 20
 INDICES = 0x0500_0000
+WIDE_INDICES = INDICES + 0x1000  # the same, as int64
+ONE_ROW = INDICES + 0x2000  # zeros
 CODE = 0x0510_0000
 WEIGHTS = 0x0600_0000
 RESULTS = 0x1400_0000
@@ -100,9 +102,12 @@ class ClosingMaker:
         self._random = rng
         self._config = config
         values = np.random.default_rng(rng.getrandbits(64))
+        indices = values.integers(0, 3, 64)
         self.images: dict[int, bytes] = {
             SOURCES: values.standard_normal(SOURCE_BYTES // 4, dtype=np.float32).tobytes(),
-            INDICES: values.integers(0, 3, 64).astype(np.int32).tobytes(),
+            INDICES: indices.astype(np.int32).tobytes(),
+            WIDE_INDICES: indices.astype(np.int64).tobytes(),
+            ONE_ROW: bytes(512),
         }
         self._values = values
         self._packed_weights: dict[Blocks, tuple[int, ...]] = {}  # address, tiles along N and K
@@ -116,6 +121,7 @@ class ClosingMaker:
             "moves": lambda labels: [self.move(labels)],
             "vector": lambda labels: self.vector(labels),
             "streams": lambda labels: self.stream(labels),
+            "scatters": lambda labels: self.scatter(labels),
             "neighbours": self.neighbours,
         }
 
@@ -418,6 +424,32 @@ class ClosingMaker:
         )
         return [self.load(program), command.packets()]
 
+    def scatter(self, labels: Labels) -> list[Slots]:
+        """Return a VECTOR that scatters rows into a table of its own, preceded by the load of its program."""
+        pick = self._random
+        cols, size, wide = pick.randint(1, 40), int(labels.get("size", "4")), labels["index"] == "int64"
+        table_rows = 1 if labels.get("table") == "one" else 3
+        apart = size * cols + size * (pick.randint(1, 9) if labels.get("table") == "gaps" else 0)
+        rows = 1 if labels.get("rows") == "one" else pick.randint(2, 9)
+        batch, block = labels.get("batch", "none"), table_rows * apart
+        step = 8 if wide else 4
+        step *= {"again": 0, "dense": 1, "gaps": 2}[labels.get("list", "dense")]
+        indices = ONE_ROW if table_rows == 1 else WIDE_INDICES if wide else INDICES
+        command = vector_command(
+            ENTRY,
+            rows=rows,
+            cols=cols,
+            inputs=[Stream(self.source(8 * cols + 64), row_stride=8, batch_strides=(16, 32))],
+            output=Stream(
+                self.result(4 * block), size=size, row_stride=apart, batch_strides=(block, 2 * block)
+            ),
+            params=[0.5],
+            batch=(2 if batch in ("inner", "both") else 1, 2 if batch in ("outer", "both") else 1),
+            passes=COPY.passes,
+            indices=RowIndices(indices, table_rows, wide, row_stride=step, batch_strides=(8, 16)),
+        )
+        return [self.load(COPY), command.packets()]
+
     # ---- neighbours ----------------------------------------------------------------------------------
 
     def neighbours(self, labels: Labels) -> list[Slots]:
@@ -525,7 +557,7 @@ class Pair:
 COUNTERS = tuple(
     counter
     for group in PLAN
-    if group.name in ("commands", "matmul", "packed", "moves", "vector", "streams", "neighbours")
+    if group.name in ("commands", "matmul", "packed", "moves", "vector", "streams", "scatters", "neighbours")
     for counter in group.counters()
     if len(counter.axes) > 1 and counter.item not in ("kind_memory", "contents")
 )

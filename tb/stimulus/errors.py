@@ -20,16 +20,17 @@ from echo_npu.commands.packets import (
     load_program_packets,
     packet_bytes,
 )
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 from echo_npu.spec.status import ErrorCode
 from echo_sim.config import NpuConfig
 from tb.checking import check, loaded_programs
 from tb.stimulus.limits import GUARD
-from tb.stimulus.programs import ARENAS, ProgramMaker
+from tb.stimulus.programs import ARENAS, ENTRIES, ProgramMaker
 
 BAD_CODE = 0x00F0_0000
 BAD_INDICES = 0x00F1_0000
+BAD_WIDE_INDICES = 0x00F1_1000
 BAD_ENTRY = 280  # no sequence loads other programs there
 
 UNKNOWN_OPCODE = next(code for code in range(256) if code not in set(Opcode))
@@ -132,11 +133,20 @@ class ErrorMaker:
         self._config = config
         maker.images[BAD_CODE] = b"\xff" * 8
         maker.images[BAD_INDICES] = np.array([0, 1, -1, 1000, 2], dtype=np.int32).tobytes()
+        maker.images[BAD_WIDE_INDICES] = np.array([3, 0, 1 << 32, -1], dtype=np.int64).tobytes()
 
     def refused(self, code: ErrorCode) -> Slots:
         """Draw a command that is refused with `code`, one of CHECKED, or PROTECTED where GUARD is."""
         maker = self._maker
-        kinds = [maker.copy, maker.strided_copy, maker.add, maker.matmul, maker.gather, maker.vector]
+        kinds = [
+            maker.copy,
+            maker.strided_copy,
+            maker.add,
+            maker.matmul,
+            maker.gather,
+            maker.vector,
+            maker.scatter,
+        ]
         while True:
             raw = [packet_bytes(packet) for packet in maker.draw(kinds)]
             words = list(struct.unpack(f"<{16 * len(raw)}I", b"".join(raw)))
@@ -165,11 +175,30 @@ class ErrorMaker:
         """Return a GATHER with an index outside its table."""
         return gather_packets(ARENAS[1], BAD_INDICES, ARENAS[0], 5, 16, 5)
 
+    def bad_scatter(self) -> Slots:
+        """Draw a VECTOR that scatters, with an index outside its table: the first one, or a later one."""
+        first, table_rows = self._random.choice(((0, 5), (1, 5), (2, 5), (3, 5), (0, 2)))
+        entry = self._random.choice(ENTRIES)
+        indices = RowIndices(BAD_WIDE_INDICES + 8 * first, table_rows, wide=True)
+        if self._random.random() < 0.5:
+            indices = RowIndices(BAD_INDICES + 4 * first, min(table_rows, 2), wide=False)
+        source = Stream(ARENAS[1], row_stride=12)
+        return vector_command(
+            entry,
+            rows=5 if not indices.wide else 4 - first,
+            cols=3,
+            inputs=[source, source],
+            output=Stream(ARENAS[0], row_stride=12),
+            params=[1.0],
+            passes=(2, 2, 1, 1),
+            indices=indices,
+        ).packets()
+
     def failing(self, *, guarded: bool = False) -> Slots:
         """Draw any failing command; with `guarded`, GUARD is protected."""
         pick = self._random
         if pick.random() < 0.25:
-            return pick.choice((self.bad_program, self.never_loaded, self.bad_index))()
+            return pick.choice((self.bad_program, self.never_loaded, self.bad_index, self.bad_scatter))()
         return self.refused(pick.choice((*CHECKED, ErrorCode.PROTECTED) if guarded else CHECKED))
 
 

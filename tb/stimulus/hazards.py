@@ -24,7 +24,7 @@ from echo_npu.commands.packets import (
     memcpy_packets,
     packed_rows,
 )
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.formats import BLOCK
 from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
@@ -43,6 +43,7 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "memcpy": ("src1", "dst"),
     "vector": ("s0", "s1", "s2", "s3", "dst"),
     "gather": ("table", "indices", "dst"),
+    "scatter": ("source", "indices", "dst"),
     "load": ("code",),
 }
 """Operands by kind of command."""
@@ -135,10 +136,10 @@ class HazardMaker:
         self.images.clear()
 
     def loads(self) -> Slots:
-        """Return the command that loads the program of VECTOR commands; it must come first."""
+        """Return the command that loads the programs of VECTOR commands; it must come first."""
         at = self._fresh()
-        self.images[at] = FOLD.code
-        return load_program_packets(at, len(FOLD), 0)
+        self.images[at] = FOLD.code + DOUBLED.code
+        return load_program_packets(at, len(FOLD) + len(DOUBLED), 0)
 
     def pair(self, meeting: Meeting, place: Place | None = None, meets: Place | None = None) -> Slots:
         """Draw the two commands of a meeting, possibly with unrelated ones before or between them.
@@ -344,6 +345,27 @@ class HazardMaker:
             {"indices": self._indices},
         )
 
+    def _scatter(self, slow: bool, role: str, counts: bool) -> Draft:
+        """Draft a VECTOR that scatters rows, each twice the source's."""
+        pick = self._random
+        rows = 60 * self._wide if slow else pick.randint(1, 6)
+        cols, gap = pick.randint(1, 8), 4 * pick.randint(0, 3)
+        # A product writes int32.
+        wide = role != "indices" and pick.random() < 0.5
+
+        def packets(at: Mapping[str, int]) -> Slots:
+            return vector_command(
+                len(FOLD),
+                rows=rows,
+                cols=cols,
+                inputs=[Stream(at["source"], row_stride=4 * cols)],
+                output=Stream(at["dst"], row_stride=4 * cols + gap),
+                passes=DOUBLED.passes,
+                indices=RowIndices(at["indices"], _TABLE_ROWS, wide),
+            ).packets()
+
+        return Draft("scatter", packets, {"indices": self._wide_indices if wide else self._indices})
+
     # --- programs as operands ---
 
     def _code_is_written(self) -> Slots:
@@ -443,6 +465,9 @@ class HazardMaker:
 
     def _indices(self, nbytes: int) -> bytes:
         return self._values.integers(0, _TABLE_ROWS, nbytes // 4).astype("<i4").tobytes()
+
+    def _wide_indices(self, nbytes: int) -> bytes:
+        return self._values.integers(0, _TABLE_ROWS, nbytes // 8).astype("<i8").tobytes()
 
     def _bits(self, nbytes: int) -> bytes:
         return self._values.integers(0, 2, nbytes).astype(np.int8).tobytes()

@@ -29,7 +29,7 @@ from echo_npu.commands.packets import (
     packed_rows,
     stride_fields,
 )
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
@@ -41,6 +41,7 @@ from tb.stimulus.vector_programs import generate
 ARENAS = (0x0000_2000, 0x1000_2000)  # one in each region
 ARENA_BYTES = 6144
 INDICES = 0x1010_0000
+WIDE_INDICES = INDICES + 0x1000  # the same, as int64
 CODE = 0x0010_0000
 CODE_STEP = 0x1_0000
 CASES = 0x1020_0000  # operands of generated vector programs
@@ -112,7 +113,9 @@ class ProgramMaker:
         # Few places, so that commands share operands.
         self._places = [rng.choice(ARENAS) + 4 * rng.randrange(ARENA_BYTES // 8) for _ in range(9)]
         self._ends: deque[int] = deque(maxlen=3)
-        self.images[INDICES] = values.integers(0, TABLE_ROWS, 64).astype(np.int32).tobytes()
+        indices = values.integers(0, TABLE_ROWS, 64)
+        self.images[INDICES] = indices.astype(np.int32).tobytes()
+        self.images[WIDE_INDICES] = indices.astype(np.int64).tobytes()
         # Any program can be loaded at any entry, one after the other.
         self._code = {program: CODE + i * CODE_STEP for i, program in enumerate(PROGRAMS)}
         self.images |= {self._code[program]: program.code for program in PROGRAMS}
@@ -311,6 +314,41 @@ class ProgramMaker:
         place = INDICES + 4 * pick.randint(0, 4)
         return gather_packets(self._place(1), place, self._place(1), count, row_bytes, TABLE_ROWS)
 
+    def scatter(self) -> Slots:
+        """Draw a VECTOR that scatters its rows into a small table, whose batches often overlap."""
+        pick = self._random
+        entry, rows = pick.choice(ENTRIES), pick.randint(1, 12)
+        cols = pick.choice((1, 16, pick.randint(1, 60)))
+        program, row = self._loaded[entry], 4 * cols
+        batch = pick.choice(((1, 1), (1, 1), (2, 1), (1, 2), (2, 2)))
+        size = pick.choice((4, 4, 2, 1))
+        apart = size * cols + size * pick.choice((0, 0, 1, 15))
+        out_batch = self._apart(TABLE_ROWS * apart, size)
+        outs = (out_batch, self._apart(batch[0] * out_batch, size))
+        wide, first = pick.random() < 0.5, pick.randint(0, 4)
+        step = 8 if wide else 4
+        command = vector_command(
+            entry,
+            rows=rows,
+            cols=cols,
+            inputs=[
+                Stream(self._place(), row_stride=pick.choice((0, row, row + 12)), batch_strides=(row, 4)),
+                Stream(self._place(), row_stride=pick.choice((0, row)), batch_strides=(12, row)),
+            ],
+            output=Stream(self._place(size), row_stride=apart, batch_strides=outs, size=size),
+            params=[pick.choice((1.0, -0.5))],
+            batch=batch,
+            passes=program.passes,
+            indices=RowIndices(
+                (WIDE_INDICES if wide else INDICES) + step * first,
+                pick.choice((TABLE_ROWS, TABLE_ROWS, TABLE_ROWS + 3)),
+                wide,
+                row_stride=pick.choice((0, step, step, 2 * step)),
+                batch_strides=(pick.choice((0, step * rows)), pick.choice((0, step))),
+            ),
+        )
+        return command.packets()
+
     def fence(self) -> Slots:
         """Draw a NOP or SYNC."""
         return [NpuCommandPacket(self._random.choice((Opcode.NOP, Opcode.SYNC)))]
@@ -349,6 +387,7 @@ class ProgramMaker:
             self.vector,
             self.vector,
             self.gather,
+            self.scatter,
             self.load,
             self.fence,
         ]

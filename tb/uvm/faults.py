@@ -39,8 +39,8 @@ def suspects(commands: Sequence[CheckedCommand | None], faults: Sequence[Fault],
     """Return the commands that meet the faults; `beat` is the bus width in bytes.
 
     A program need not read all of a stream, and a GATHER reads the rows that it is told, so these may miss a
-    fault in their operand. Destinations are written completely. A command after the first that must fail may
-    meet the fault earlier, but is not the one reported.
+    fault in their operand. Destinations are written completely, but for a scatter's table. A command after
+    the first that must fail may meet the fault earlier, but is not the one reported.
     """
     possible: set[int] = set()
     certain: int | None = None
@@ -58,7 +58,9 @@ def suspects(commands: Sequence[CheckedCommand | None], faults: Sequence[Fault],
                 continue
             possible.add(number)
             vague = command.vector is not None or (command.packet.opcode == Opcode.GATHER and hit == [0])
-            if certain is None and (fault.write or not vague):
+            if fault.write:
+                vague = command.vector is not None and bool(command.vector.table_rows)
+            if certain is None and not vague:
                 certain = number
     return Suspects(frozenset(possible), certain)
 

@@ -288,7 +288,7 @@ def any_timing(rng: random.Random) -> dict[str, float]:
 
 ALL_KINDS = (
     *("copy", "strided_copy", "add", "matmul", "matmul", "matmul", "vector", "vector"),
-    *("vector_case", "gather", "load", "fence"),
+    *("vector_case", "gather", "scatter", "load", "fence"),
 )
 
 

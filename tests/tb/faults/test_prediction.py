@@ -10,8 +10,17 @@ from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, 
 from echo_npu.spec import registers as regs
 from echo_npu.spec.data_types import Blocks
 from echo_npu.spec.status import ErrorCode, State
-from tb.faults.packets import edited, flipped, fuzzed, mixed_up, multiplied, reformatted, restrided
-from tb.faults.prediction import SLVERR, PredictedDevice, behind, commands, effort
+from tb.faults.packets import (
+    edited,
+    flipped,
+    fuzzed,
+    mixed_up,
+    multiplied,
+    reformatted,
+    rescattered,
+    restrided,
+)
+from tb.faults.prediction import SLVERR, PredictedDevice, behind, commands, effort, written_ranges
 from tb.faults.script import Script
 from tb.faults.stage import FaultStage
 
@@ -164,6 +173,39 @@ def test_rows_are_products_near_powers_of_two(device: PredictedDevice) -> None:
             assert min(abs(elements - (1 << exponent)) for exponent in range(30, 51)) < 1 << 20
             longest += elements.bit_length() == 51
     assert longest > 50
+
+
+def test_commands_scatter_to_tables_of_any_height(device: PredictedDevice) -> None:
+    """Many of them are accepted, many are not, and some tables are high."""
+    stage, rng = FaultStage("small", random.Random(5), 200, device), random.Random(6)
+    vectors = [slots for slots in stage.pool if len(slots) == 4]
+    heights = []
+    for _ in range(300):
+        slots = rescattered(rng, rng.choice(vectors))
+        for _, command in commands(slots, device.programs, blocks=device.has_blocks):
+            if command is not None and command.vector is not None:
+                heights.append(command.vector.table_rows)
+    assert 50 < sum(height > 0 for height in heights) < 280
+    assert max(heights) > 1000
+
+
+def test_what_a_scatter_may_write(device: PredictedDevice) -> None:
+    """The whole table may be written; the model keeps the rows that it does write."""
+    stage = FaultStage("small", random.Random(5), 200, device)
+    for slots in stage.pool:
+        ((_, command),) = commands(slots, device.programs, blocks=device.has_blocks)
+        assert command is not None
+        if command.vector is None or not command.vector.table_rows:
+            continue
+        stage.ready(Script())
+        for slot in slots:
+            device.submit(packet_bytes(slot))
+        device.drain()
+        ((first, end),) = written_ranges(command)
+        assert all(first <= low < high <= end for low, high in device.written[-1].ranges)
+        device.take_back()
+        return
+    raise AssertionError("no scatter in the pool")
 
 
 def test_destinations_overlap_themselves(device: PredictedDevice) -> None:

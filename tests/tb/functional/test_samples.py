@@ -15,7 +15,7 @@ from echo_npu.commands.packets import (
     matmul_packets,
     memcpy_packets,
 )
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.spec.data_types import DataType, OutType
 from echo_sim.config import load_config
 from tb.checking import check, loaded_programs
@@ -163,6 +163,31 @@ def test_vector() -> None:
         {"number": "s0", "size": "4", "form": frozenset({"bcast"}), "align": "beat"},
         {"number": "s2", "size": "2", "form": frozenset({"passes"}), "align": "element"},
     ]
+
+
+def test_scatters() -> None:
+    """A table of one row has no spacing; a list that is not stepped has none either."""
+
+    def scatter(rows: int, output: Stream, indices: RowIndices) -> CheckedCommand:
+        made = vector_command(7, rows=rows, cols=40, inputs=[Stream(W)], output=output, indices=indices)
+        return command(*made.packets())
+
+    apart = scatter(3, Stream(A, row_stride=168), RowIndices(W + 0x1000, 9, wide=True))
+    wanted = {
+        "index": "int64",
+        "size": "4",
+        "table": "gaps",
+        "rows": "several",
+        "batch": "none",
+        "list": "dense",
+    }
+    assert of("scatters", apart) == [wanted]
+    single = scatter(1, Stream(A, size=1), RowIndices(W + 0x1000, 1))
+    wanted = {"index": "int32", "size": "1", "table": "one", "rows": "one", "batch": "none"}
+    assert of("scatters", single) == [wanted]
+    again = scatter(2, Stream(A, size=2, row_stride=80), RowIndices(W + 0x1000, 2, row_stride=0))
+    assert of("scatters", again)[0].items() >= {"table": "dense", "list": "again"}.items()
+    assert of("vector", again)[0]["inputs"] == "1", "a list of indices is no input"
 
 
 def test_hazards_of_memory() -> None:

@@ -65,6 +65,9 @@ def test_commands_that_fail_while_they_run() -> None:
     legal, errors = maker(6)
     assert reported(legal, errors.bad_program()) == ErrorCode.BAD_PROGRAM
     assert reported(legal, errors.bad_index()) == ErrorCode.BAD_INDEX
+    for _ in range(20):
+        scatter = [packet for load in legal.loads() for packet in load] + list(errors.bad_scatter())
+        assert reported(legal, scatter) == ErrorCode.BAD_INDEX
 
 
 def test_without_extension() -> None:

@@ -11,7 +11,7 @@ from echo_npu.commands.packets import (
     memcpy_packets,
     packet_bytes,
 )
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_sim.config import load_config
 from tb.stimulus.steps import Fault
 from tb.uvm.faults import Suspects, commands_of, explains_address, suspects
@@ -68,6 +68,11 @@ def test_who_may_and_need_not() -> None:
     vector = vector_command(0, rows=1, cols=4, inputs=[Stream(A)], output=Stream(C)).packets()
     assert of(Fault(A, A + 8), vector) == ({0}, None)
     assert of(Fault(C, C + 8, write=True), vector) == ({0}, 0)
+    scatter = vector_command(
+        0, rows=1, cols=4, inputs=[Stream(A)], output=Stream(C, row_stride=16), indices=RowIndices(B, 9)
+    ).packets()
+    assert of(Fault(C, C + 8, write=True), scatter) == ({0}, None)
+    assert of(Fault(C + 128, C + 136, write=True), scatter) == ({0}, None)
     found = of(Fault(A, A + 8), gather, list(matmul_packets(A, B, C, 2, 2, 2)))
     assert found == ({0, 1}, 1)
     assert found.explain(0)

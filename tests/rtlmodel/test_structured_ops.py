@@ -93,6 +93,10 @@ CASES: dict[str, Case] = {
     "attention": lambda d: attention(d, causal=True),
     "attention, masked": lambda d: attention(d, mask=normal(5, 9), scale=0.5),
     "embedding": lambda d: d.embedding(normal(20, 37), targets(20, 3, 5)),
+    "scatter_rows": lambda d: d.scatter_rows(d.tensor(normal(20, 37)), targets(20, 3, 5), normal(3, 5, 37)),
+    "scatter_rows, float16": lambda d: d.scatter_rows(
+        d.tensor(normal(9, 70).astype(np.float16)), targets(9, 40).astype(np.int64), corners(40, 70)
+    ),
     "cat": lambda d: d.cat([view(d), view(d)[:, :4], view(d)], 1),
     "permute": lambda d: d.permute(normal(3, 4, 5, 6), (2, 0, 3, 1)),
     "full": lambda d: d.full((3, 45), -np.inf),

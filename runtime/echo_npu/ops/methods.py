@@ -9,7 +9,7 @@ from echo_npu.driver.command_device import CommandDevice
 from echo_npu.driver.locking import locked
 from echo_npu.ops import attention as attention_ops
 from echo_npu.ops import cast as casts
-from echo_npu.ops import conv, elementwise, gather, norm, pool, reduce, training
+from echo_npu.ops import conv, elementwise, gather, norm, pool, reduce, scatter, training
 from echo_npu.ops import copy as copies
 from echo_npu.ops import matmul as matrix
 from echo_npu.ops import rope as rotary
@@ -104,6 +104,7 @@ class OpMethods(CommandDevice):
     rope = locked(rotary.rope)
     attention = locked(attention_ops.attention)
     embedding = locked(gather.embedding)
+    scatter_rows = locked(scatter.scatter_rows)
 
     # --- data movement --------------------------------------------------------------------------------------
 

@@ -218,6 +218,22 @@ def test_rows_of_a_table_are_in_the_chunk_that_reads_them() -> None:
     assert (table.ptr + 30 * 4 * PAGE) // PAGE not in chunk.pages
 
 
+def test_rows_that_are_scattered_are_in_the_chunk_that_writes_them() -> None:
+    """Each row in pages of its own; the rest of the table is not in the chunk."""
+    device, shelf = _farm(1)
+    table = device.tensor(np.zeros((64, PAGE), np.float32))
+    rows = device.tensor(np.random.default_rng(1).standard_normal((3, PAGE)).astype(np.float32))
+    device.wait()
+    for ids in ([5, 40, 5], [63, 0, 7]):
+        device.scatter_rows(table, device.tensor(np.array(ids, np.int64)), rows)
+        device.wait()
+    device.close()
+    _check(shelf.chunks)
+    chunk = next(each for each in reversed(shelf.chunks) if each.commands)
+    assert {(table.ptr + row * 4 * PAGE) // PAGE for row in (63, 0, 7)} <= set(chunk.pages)
+    assert (table.ptr + 30 * 4 * PAGE) // PAGE not in chunk.pages
+
+
 def test_only_what_a_failed_command_was_to_write_is_undefined() -> None:
     """And only in the chunk in which it fails, or which comes to the error again."""
     device, shelf = _farm(1_000_000)

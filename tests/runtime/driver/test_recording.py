@@ -63,6 +63,7 @@ OPERATIONS: dict[str, Ops] = {
     "rope": lambda npu, x: npu.rope(x.reshape(12, 3, 4), COS, SIN),
     "attention": lambda npu, x: npu.attention(*(x.reshape(3, 12, 4),) * 3, causal=True),
     "embedding": lambda npu, x: npu.embedding(x, np.array([3, 0, 11], np.int32)),
+    "scatter_rows": lambda npu, x: npu.scatter_rows(npu.copy(x), np.array([3, 0, 3], np.int32), x[4:7]),
     "conv2d": lambda npu, x: npu.conv2d(
         x.reshape(1, 1, 12, 12), SQUARE[:2, :9].copy().reshape(2, 1, 3, 3), VECTOR[:2], padding=1
     ),

@@ -326,6 +326,35 @@ def _embedding(draw: Draw) -> OperationTrial:
     return OperationTrial(views, _method("embedding"), lambda t, i: t[i], out=((*places, *shape), dtype))
 
 
+def _scatter_rows(draw: Draw) -> OperationTrial:
+    """Rows of one type or of two, into a copy of the table."""
+    height, width = draw.random.randint(1, 9), draw.random.randint(1, 9)
+    places = draw.shape(1, 2, budget=20)
+    source, target = draw.random.choice(
+        ((np.float32, np.float32), (np.int8, np.int8), (np.float64, np.float64), (np.float32, np.float16))
+    )
+
+    def indices(rng: np.random.Generator, count: int) -> Array:
+        return rng.integers(0, height, count)
+
+    def call(device: Device, table: Any, listed: Any, rows: Any) -> Any:
+        placed = device.tensor(table) if isinstance(table, np.ndarray) else device.copy(table)
+        return device.scatter_rows(placed, listed, rows)
+
+    def truth(table: Array, listed: Array, rows: Array) -> Array:
+        result = table.copy()
+        for index, row in zip(listed.reshape(-1), rows.reshape(-1, width), strict=True):
+            result[index] = row.astype(target)
+        return result
+
+    views = [
+        draw.view((height, width), target, _any_bits),
+        draw.view(places, draw.random.choice((np.int32, np.int64)), indices),
+        draw.view((*places, width), source, _any_bits),
+    ]
+    return OperationTrial(views, call, truth)
+
+
 def _moved(name: str) -> Callable[[Draw], OperationTrial]:
     def make(draw: Draw) -> OperationTrial:
         shape = draw.shape(2 if name == "transpose" else 1)
@@ -560,6 +589,7 @@ EVERY: dict[str, Callable[[Draw], OperationTrial]] = {
     "matmul": _matmul,
     "attention": _attention,
     "embedding": _embedding,
+    "scatter_rows": _scatter_rows,
     **{name: _moved(name) for name in ("copy", "clone", "contiguous", "permute", "transpose")},
     "cat": _cat,
     "full": _full,

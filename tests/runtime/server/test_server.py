@@ -243,6 +243,43 @@ def test_the_content_of_a_bad_index_is_an_error_and_the_device_works_on(client: 
     works(client)
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("target", [np.float32, np.float16])
+def test_rows_go_to_numbers_that_the_graph_computes(
+    client: ServerClient, kind: type[np.generic], target: type[np.generic]
+) -> None:
+    """Two matrices share a list; the numbers exist on the device alone. A bad one is the device's error."""
+    numbers, rows = np.array([6, 0, 6, 3], kind), RANDOM.standard_normal((2, 4, 12), dtype=np.float32)
+    cache, given = client.put(np.zeros((2, 7, 12), target)), client.put(numbers)
+    computed = replace(client.put(np.zeros(4, kind)), flags=TensorFlag(0))
+    graph = (node("CPY", computed, given), node("SET_ROWS", cache, client.put(rows), computed, cache))
+    client.graph(*graph, key=1)
+    wanted = np.zeros((2, 7, 12), target)
+    for each in (numbers, numbers[::-1].copy()):
+        client.write(given, each)
+        client.run(1)
+        for place, number in enumerate(each.tolist()):
+            wanted[:, number] = rows[:, place].astype(target)
+        assert np.array_equal(client.read(cache)[0], wanted)
+    client.write(given, np.array([6, 0, 7, 3], kind))
+    with pytest.raises(AnswerError, match="BAD_INDEX") as caught:
+        client.run(1)
+    assert caught.value.status == AnswerStatus.DEVICE_FAILED
+    works(client)
+
+
+def test_rows_in_any_order_are_one_command(client: ServerClient) -> None:
+    numbers = client.put(np.array([5, 1, 7, 3, 0], np.int64))
+    values = RANDOM.standard_normal((5, 4), dtype=np.float32)
+    cache, rows = client.put(np.zeros((8, 4), np.float16)), client.put(values)
+    client.graph(node("SET_ROWS", cache, rows, numbers, cache), key=1)
+    _, before, _ = protocol.COUNTERS.unpack(client.ask(RequestKind.COUNTERS))
+    client.run(1)
+    _, after, _ = protocol.COUNTERS.unpack(client.ask(RequestKind.COUNTERS))
+    assert after == before + 1
+    assert np.array_equal(client.read(cache)[0, 0][[5, 1, 7, 3, 0]], values.astype(np.float16))
+
+
 def test_a_second_server_at_the_place_is_refused(server_path: Path) -> None:
     with pytest.raises(AddressInUseError, match="already"):
         DeviceServer(server_path, [partial(echo_npu.open, "cmodel")])
@@ -526,7 +563,7 @@ def test_a_graph_has_so_many_commands(client: ServerClient, monkeypatch: pytest.
     x, few = client.put(np.ones((1, 4), np.float32)), client.room((1, 4))
     client.graph(*[node("SQR", few, x)] * 3)
     numbers = client.put(np.array([5, 1, 7, 3, 0], np.int64))
-    cache, rows = client.put(np.zeros((8, 4), np.float16)), client.put(np.ones((5, 4), np.float32))
+    cache, rows = client.put(np.zeros((4, 8, 4), np.float16)), client.put(np.ones((4, 5, 4), np.float32))
     for nodes in ([node("SQR", few, x)] * 4, [node("SET_ROWS", cache, rows, numbers, cache)]):
         with pytest.raises(AnswerError, match="more than 3 commands") as caught:
             client.graph(*nodes)

@@ -39,7 +39,7 @@ MOST_BATCHES: Final = 1 << 17
 """GET_ROWS and SET_ROWS take a command for each matrix."""
 
 MOST_ROWS: Final = 1 << 20
-"""SET_ROWS takes a command for each run of rows, in the worst case for each row."""
+"""SET_ROWS takes a command for each run of rows where it cannot scatter, in the worst case for each row."""
 
 
 def move(emitter: Emitter, source: DeviceTensor, target: DeviceTensor, types: tuple[str, str]) -> None:
@@ -224,7 +224,7 @@ def _rows_in_blocks(emitter: Emitter, table: GraphTensor, index: GraphTensor, ta
 
 
 def check_set_rows(device: Device, node: GraphNode) -> None:
-    """Take rows of floats and their numbers, which are an input."""
+    """Take rows of floats and their numbers, which are an input unless rows can be scattered."""
     rows, index, target = first(node), first(node, 1), node.destination
     blocks = target.type in FORMATS
     require(rows.type in FLOATS and (blocks or target.type in FLOATS), f"{rows.type} to {target.type}")
@@ -232,7 +232,8 @@ def check_set_rows(device: Device, node: GraphNode) -> None:
         require(target.type in device.capabilities.block_formats, f"the device has no {target.type}")
         require(math.prod(rows.elements[1:]) <= MOST_BLOCK_ROWS, "many rows in blocks")
     require(index.type in ("i32", "i64"), f"numbers in {index.type}")
-    require(bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes")
+    known = bool(index.flags & TensorFlag.INPUT)
+    require(known or (not blocks and _scatters(target)), "numbers that the graph computes")
     require(rows.elements[0] == target.elements[0], "rows of another length")
     require(rows.elements[2:] == target.elements[2:], "matrices of another number")
     require(all(index.elements[1:]), "no lists")
@@ -244,8 +245,18 @@ def check_set_rows(device: Device, node: GraphNode) -> None:
     require(rows.elements[1] <= MOST_ROWS, "many rows")
 
 
+def _scatters(target: GraphTensor) -> bool:
+    """Return whether a command can scatter to rows of this tensor: they are dense and share no bytes."""
+    item = TYPES[target.type].itemsize
+    width, height = target.elements[:2]
+    return (width == 1 or target.steps[0] == item) and (height == 1 or target.steps[1] >= width * item)
+
+
 def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
-    """Write runs of rows that are equally far apart with a command each."""
+    """Write rows that are equally far apart with one command, others by scatters, one for each matrix.
+
+    Numbers that the graph computes are known to the device alone.
+    """
     rows, index, target = first(node), first(node, 1), node.destination
 
     types = rows.type, target.type
@@ -255,13 +266,24 @@ def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
         _set_blocks(emitter, rows, index, target)
         return
 
-    def build(emitter: Emitter) -> None:
-        numbers = numbers_of(emitter, index)
+    dense = _scatters(target)
+
+    def matrices(emitter: Emitter) -> Iterator[tuple[DeviceTensor, DeviceTensor, tuple[int, int]]]:
         source, out = emitter.view(rows), emitter.view(target)
-        for outer in range(source.shape[0]):
-            for inner in range(source.shape[1]):
-                listed = numbers[outer % numbers.shape[0], inner % numbers.shape[1]]
-                _set(emitter, source[outer, inner], out[outer, inner], listed, types)
+        inners, outers = index.elements[1:3]
+        for outer, inner in np.ndindex(*source.shape[:2]):
+            yield source[outer, inner], out[outer, inner], (outer % outers, inner % inners)
+
+    if not index.flags & TensorFlag.INPUT:
+        for some, place, which in matrices(emitter):
+            emitter.check_size()
+            emitter.device.scatter_rows(place, emitter.view(index)[0][which], some)
+        return
+
+    def build(emitter: Emitter) -> None:
+        numbers, lists = numbers_of(emitter, index), emitter.view(index)[0]
+        for some, place, which in matrices(emitter):
+            _set(emitter, some, place, numbers[which], types, lists[which] if dense else None)
 
     emitter.moving(build, index)
 
@@ -295,8 +317,19 @@ def check_numbers(listed: NDArray[Any], count: int) -> None:
 
 
 def _set(
-    emitter: Emitter, source: DeviceTensor, target: DeviceTensor, listed: NDArray[Any], types: tuple[str, str]
+    emitter: Emitter,
+    source: DeviceTensor,
+    target: DeviceTensor,
+    listed: NDArray[Any],
+    types: tuple[str, str],
+    numbers: DeviceTensor | None,
 ) -> None:
+    """Write the rows of a matrix.
+
+    Args:
+        listed: their numbers.
+        numbers: the same on the device, if it can scatter to the target's rows.
+    """
     check_numbers(listed, target.shape[0])
     cut = list(runs(listed.tolist()))
     counts = {(count, step) for _, count, step in cut}
@@ -314,6 +347,10 @@ def _set(
             )
             move(emitter, rows, place, types)
             return
+    if len(cut) > 1 and numbers is not None:
+        emitter.check_size()
+        emitter.device.scatter_rows(target, numbers, source)
+        return
     for start, count, step in cut:
         emitter.check_size()
         place = part_of(target, listed[start], (count, width), (step * down, item))

@@ -3,7 +3,7 @@
 from echo_npu.server.operations.base import TYPES, Emitter, contiguous, first
 from echo_npu.server.operations.moving import check_numbers, numbers_of, part_of, runs
 from echo_npu.server.operations.rotary import PAIRS, Rotation, tables_of
-from echo_npu.server.protocol import GraphNode
+from echo_npu.server.protocol import GraphNode, TensorFlag
 
 
 def rotates_into_rows(rope: GraphNode, rows: GraphNode) -> bool:
@@ -13,7 +13,8 @@ def rotates_into_rows(rope: GraphNode, rows: GraphNode) -> bool:
     rotation = Rotation.of(rope)
     width, heads, tokens, batches = made.elements
     return (
-        listed.type == made.type == "f32"
+        bool(first(rows, 1).flags & TensorFlag.INPUT)
+        and listed.type == made.type == "f32"
         and listed.address == made.address
         and contiguous(made)
         and contiguous(listed)

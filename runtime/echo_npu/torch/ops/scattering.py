@@ -1,8 +1,9 @@
 """Operators that write to elements chosen by their numbers.
 
-The device gathers and does not scatter. So each element of the result looks for the last index that names it,
-and a gather takes the value that belongs to that index, or what was there before. Sums are products with
-matrices of 0 and 1. Both take as many steps as elements times indices; more than MOST steps go to the CPU.
+Whole rows are scattered by the device. Where each element has an index of its own, each element of the result
+looks for the last index that names it, and a gather takes the value that belongs to that index, or what was
+there before. Sums are products with matrices of 0 and 1. Both take as many steps as elements times indices;
+more than MOST steps go to the CPU.
 """
 
 import math
@@ -176,15 +177,17 @@ def _put(
     front = [*range(axis, axis + len(ids)), *range(axis), *range(axis + len(ids), x.ndim)]
     region = out.transpose(*front)
     rest = region.shape[len(ids) :]
-    before = npu.copy(region).reshape(1, count, *rest)
     turned = values.transpose(axis, *range(axis), *range(axis + 1, values.ndim))
-    given = npu.copy(turned).reshape(1, n, *rest)
-    numbers = place.reshape(1, n)
+    given = npu.copy(turned)
     if add:
-        narrowed_to(npu, _summed(npu, before, numbers, given).reshape(*region.shape), region)
-    else:
-        made = _overwritten(npu, before, numbers, given)
-        npu.execute(copy_commands(made.reshape(*region.shape), region))
+        before = npu.copy(region).reshape(1, count, *rest)
+        sums = _summed(npu, before, place.reshape(1, n), given.reshape(1, n, *rest))
+        narrowed_to(npu, sums.reshape(*region.shape), region)
+        return
+    table = region if region.is_contiguous else npu.copy(region)
+    npu.scatter_rows(table.reshape(count, -1), place.reshape(n), given.reshape(n, -1))
+    if table is not region:
+        npu.execute(copy_commands(table, region))
 
 
 def _put_rows(
@@ -206,7 +209,9 @@ def _put_rows(
     count = math.prod(x.shape[axis : axis + len(ids)])
     if add and x.dtype not in FLOATS:
         return NotImplemented
-    if values.dtype != x.dtype or out.dtype != x.dtype or count * ids[0].numel() > MOST or x.numel() > MOST:
+    if values.dtype != x.dtype or out.dtype != x.dtype or x.numel() > MOST:
+        return NotImplemented
+    if add and count * ids[0].numel() > MOST:
         return NotImplemented
     if not ids[0].numel() or not x.numel():
         return NotImplemented

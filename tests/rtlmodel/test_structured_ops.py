@@ -79,6 +79,9 @@ CASES: dict[str, Case] = {
     "softmax, causal": lambda d: d.softmax(normal(2, 9, 20), causal=True, scale=0.5),
     "softmax, masked": lambda d: d.softmax(normal(2, 9, 20), mask=corners(9, 20), causal=True),
     "softmax, long, masked": lambda d: d.softmax(normal(2, LONG), mask=normal(1, LONG)),
+    "softmax up to a number": lambda d: d.softmax(
+        corners(5, 70), last=d.tensor(np.array([33], np.int32)), scale=0.5
+    ),
     "softmax down": lambda d: d.softmax(normal(3, 9, 70), 1, scale=0.5),
     "softmax of a view": lambda d: d.softmax(view(d)),
     "rms_norm": lambda d: d.rms_norm(corners(5, 70), VECTOR),
@@ -89,6 +92,13 @@ CASES: dict[str, Case] = {
     "layer_norm, long": lambda d: d.layer_norm(normal(2, LONG), normal(LONG), normal(LONG)),
     "in place": in_place,
     "rope, halves": lambda d: d.rope(normal(5, 3, 80), *d.rope_tables(5, 80)),
+    "rope into rows": lambda d: d.rope(
+        normal(5, 3, 80),
+        *d.rope_tables(5, 80, interleaved=True),
+        interleaved=True,
+        out=d.tensor(np.zeros((9, 3, 80), np.float32)),
+        at=d.tensor(np.array([3, 8, 0, 3, 2], np.int32)),
+    ),
     "rope, pairs": lambda d: d.rope(corners(5, 3, 80), *d.rope_tables(5, 80), interleaved=True),
     "attention": lambda d: attention(d, causal=True),
     "attention, masked": lambda d: attention(d, mask=normal(5, 9), scale=0.5),

@@ -84,12 +84,14 @@ class TokenGroup:
 
     Args:
         memory: of at least so many rows.
-        position: of the first token.
+        position: of the first token; the least one that it can have, with `place`.
         count: of tokens.
+        place: int32 [1] on the device: the position of the only token.
+        keys: keys that the tokens may attend to; None: those up to the last token.
 
     Attributes:
-        count.
-        places: the positions, as a slice.
+        count, place, keys.
+        places: the positions, as a slice; not with `place`.
         stream, other_stream: the residual stream, [count, hidden]; the other one is free.
         normed: [count, hidden].  heads: [count, q_width].  key_value: [count, 2 * kv_width].
         query: float16 [count, heads, head_dim].
@@ -97,16 +99,26 @@ class TokenGroup:
         mixed: [count, q_width].  delta: [count, hidden].  swish: [count, ffn].
     """
 
-    def __init__(self, memory: GroupMemory, position: int, count: int) -> None:
+    def __init__(
+        self,
+        memory: GroupMemory,
+        position: int,
+        count: int,
+        *,
+        place: DeviceTensor | None = None,
+        keys: int | None = None,
+    ) -> None:
         self._memory = memory
         self.count = count
+        self.place = place
         self.places = slice(position, position + count)
+        self.keys = position + count if keys is None else keys
         self.stream, self.other_stream = (each[:count] for each in memory.streams)
         self.normed = memory.normed[:count]
         self.heads, self.key_value = memory.heads[:count], memory.key_value[:count]
         self.query = memory.query[:count]
-        self.scores = memory.scores[:, :, :count, : self.places.stop]
-        self.shares = memory.shares[:, :, :count, : self.places.stop]
+        self.scores = memory.scores[:, :, :count, : self.keys]
+        self.shares = memory.shares[:, :, :count, : self.keys]
         self.mixed, self.delta = memory.mixed[:count], memory.delta[:count]
         self.embedded = memory.embedded[:count]
         self.swish = memory.swish[:count]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class NetworkLayer:
         beside which there is time for the vector engine's commands for another group.
 
         Args:
-            cosines, sines: tables of the rotation, [context, head_dim].
+            cosines, sines: of the rotation at the tokens' positions, [count, head_dim].
             alone: there is no other group.
         """
         yield from self.attention(group, cosines, sines, alone=alone)
@@ -101,12 +101,17 @@ class NetworkLayer:
 
     def _rotate(self, group: TokenGroup, cosines: DeviceTensor, sines: DeviceTensor) -> None:
         """Bring keys and values of the tokens into the cache, and rotate the queries."""
-        npu, config, places = self.device, self.config, group.places
-        tables = cosines[places], sines[places]
+        npu, config, tables = self.device, self.config, (cosines, sines)
         heads = (group.count, -1, config.head_dim)
         made = group.key_value.reshape(group.count, 2, config.kv_heads, config.head_dim)
-        npu.rope(made[:, 0], *tables, interleaved=True, out=self.keys[places])
-        npu.cast(made[:, 1], HALF, out=self.values[places])
+        if group.place is None:
+            places = group.places
+            npu.rope(made[:, 0], *tables, interleaved=True, out=self.keys[places])
+            npu.cast(made[:, 1], HALF, out=self.values[places])
+        else:
+            npu.rope(made[:, 0], *tables, interleaved=True, out=self.keys, at=group.place)
+            rows = (-1, config.kv_width)
+            npu.scatter_rows(self.values.reshape(*rows), group.place, made[:, 1].reshape(*rows))
         npu.rope(group.heads.reshape(*heads), *tables, interleaved=True, out=group.query)
 
     def _attend(self, group: TokenGroup, *, alone: bool) -> Iterator[None]:
@@ -127,18 +132,19 @@ class NetworkLayer:
 
     def _score(self, group: TokenGroup, run: slice) -> None:
         query, scores = group.by_key_head(group.query)[run], group.scores[run]
-        keys = self.keys[: group.places.stop, run].transpose(1, 0, 2)
+        keys = self.keys[: group.keys, run].transpose(1, 0, 2)
         self.device.matmul(
             group.as_rows(query), group.for_rows(keys), trans_b=True, out=group.as_rows(scores)
         )
 
     def _soften(self, group: TokenGroup, run: slice) -> None:
         scale = 1.0 / float(np.sqrt(self.config.head_dim))
-        self.device.softmax(group.scores[run], scale=scale, causal=group.count > 1, out=group.shares[run])
+        hidden: dict[str, Any] = {"causal": group.count > 1} if group.place is None else {"last": group.place}
+        self.device.softmax(group.scores[run], scale=scale, out=group.shares[run], **hidden)
 
     def _mix(self, group: TokenGroup, run: slice) -> None:
         mixed = group.by_key_head(group.mixed)[run]
-        values = self.values[: group.places.stop, run].transpose(1, 0, 2)
+        values = self.values[: group.keys, run].transpose(1, 0, 2)
         self.device.matmul(group.as_rows(group.shares[run]), group.for_rows(values), out=group.as_rows(mixed))
 
     def feed_forward(self, group: TokenGroup, *, alone: bool) -> Iterator[None]:

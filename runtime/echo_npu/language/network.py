@@ -1,8 +1,9 @@
 """A llama-architecture model in device memory, with its key and value cache, and the commands of a step.
 
 A step takes some tokens at consecutive positions and finds the likeliest token after them. It is one recorded
-program. Keys and values are float16, weights are in their file's blocks or float16, the residual stream is
-float32; every product adds up in float32.
+program; that of a single token reads token and position from device memory, and serves several positions.
+Keys and values are float16, weights are in their file's blocks or float16, the residual stream is float32;
+every product adds up in float32.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,10 +19,13 @@ from echo_npu.language.layer import NetworkLayer
 from echo_npu.language.loading import WeightLoader
 from echo_npu.language.projection import HALF
 from echo_npu.language.share import WHOLE, Share
+from echo_npu.language.token_step import TokenProgram, TokenStep
 from echo_npu.language.turns import in_turn
 from echo_npu.models.gguf_model import GgufModel, check_layers
+from echo_npu.ops.broadcast import compute
 from echo_npu.ops.rope import rope_tables
 from echo_npu.tensor import DeviceTensor
+from echo_npu.vector.kernels.pointwise import integer
 
 Weights: TypeAlias = Literal["file", "half"]
 Candidates: TypeAlias = tuple[DeviceTensor, DeviceTensor]
@@ -83,6 +87,7 @@ class Network:
         config: of the layers, as this device computes them.
         tensors: all tensors of the network, by name.
         next: int32 [1] on the device: the token that the last step found, and that `record_next` reads.
+        position: int32 [1] on the device: that of the token in `next`, once a step of `record_next` runs.
         logits: float32 [1, vocabulary] on the device, of the last step; [CHUNK, vocabulary] with
             `every_logit`, of which a step writes a row for each of its tokens.
         candidates: the likeliest tokens after the last step, int32 [1, candidates], and their logits,
@@ -133,6 +138,10 @@ class Network:
         self._memories = self._group_memories(rows)
         self.logits = loader.empty("logits", (rows if every_logit else 1, self.vocabulary))
         self.next = loader.empty("next token", (1,), np.int32)
+        self.position = loader.empty("position", (1,), np.int32)
+        rotation = (1, self.config.head_dim)
+        self._rotation = loader.empty("cosines there", rotation), loader.empty("sines there", rotation)
+        self._token = TokenProgram(device, context, self.position, values, self._token_step)
         self.candidates: Candidates | None = None
         if candidates:
             found = loader.empty("candidates", (1, candidates), np.int32)
@@ -173,11 +182,23 @@ class Network:
             self._step(ids, position)
         return program
 
-    def record_next(self, position: int) -> RecordedProgram:
-        """Record the step of the token that is in `next`, at `position`; ValueError beyond the context."""
-        with self.device.record() as program:
-            self._step(self.next, position)
-        return program
+    def record_next(self, position: int) -> TokenStep:
+        """Return the step of the token that is in `next`, at `position`; ValueError beyond the context.
+
+        Nothing is recorded if the last one's program serves.
+        """
+        check_step(position, 1, self.context)
+        return TokenStep(self._token, position)
+
+    def _token_step(self, keys: int) -> None:
+        """Submit the step of the token in `next` at the position in `position`, which is below `keys`."""
+        group = TokenGroup(self._memories[0], 0, 1, place=self.position, keys=keys)
+        in_turn([self._pass(group, self.next, alone=True)])
+        # Beside the last product.
+        step, plus = {"position": self.position}, integer("add", "sp", ("int32",))
+        compute(self.device, "next position", plus, step, self.position, params=[np.int32(1)], dtype=np.int32)
+        self._find_logits(group, 1, self.logits[:1])
+        self._find_next(self.logits[:1])
 
     def _step(self, ids: DeviceTensor, position: int) -> None:
         count = len(ids)
@@ -211,8 +232,20 @@ class Network:
     def _pass(self, group: TokenGroup, ids: DeviceTensor, *, alone: bool) -> Iterator[None]:
         """Bring tokens through all layers; it pauses where the other engine is next."""
         self._embed(group, ids)
-        for layer in self._layers:
-            yield from layer.stages(group, self._cosines, self._sines, alone=alone)
+        tables = self._rotation_of(group)
+        for index, layer in enumerate(self._layers):
+            stages = layer.stages(group, *tables, alone=alone)
+            if index == 0 and group.place is not None:
+                next(stages)  # the matrix engine works meanwhile
+                for table, rows in zip((self._cosines, self._sines), tables, strict=True):
+                    self.device.embedding(table, group.place, out=rows)
+            yield from stages
+
+    def _rotation_of(self, group: TokenGroup) -> tuple[DeviceTensor, DeviceTensor]:
+        """Return cosines and sines for a group's tokens; with `place`, memory that they are brought to."""
+        if group.place is not None:
+            return self._rotation
+        return self._cosines[group.places], self._sines[group.places]
 
     def _embed(self, group: TokenGroup, ids: DeviceTensor) -> None:
         self.device.embedding(self._table, ids, out=group.embedded)

@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu import debug
 from echo_npu.commands.packets import Command
+from echo_npu.commands.vector_command import RowIndices
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
-from echo_npu.ops.operands import FLOAT16, float_out, require_float32, upload
+from echo_npu.ops.operands import FLOAT16, float_out, kind, require_float32, upload
 from echo_npu.ops.rows import line, row_commands, row_fits, run, target_for
+from echo_npu.ops.scatter import INDEX_TYPES
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import rope as kernels
 
@@ -52,6 +55,7 @@ def rope(
     interleaved: bool = False,
     token_axis: int = -3,
     out: DeviceTensor | None = None,
+    at: DeviceTensor | None = None,
 ) -> Any:
     """Rotate the pairs of each head: `(a * cos - b * sin, b * cos + a * sin)` (Su et al. 2021).
 
@@ -61,14 +65,20 @@ def rope(
         interleaved: the pairs are the elements (2i, 2i + 1); else (i, i + head_dim / 2).
         token_axis: the axis of the tokens in x: -2 for [..., heads, tokens, head_dim].
         out: a DeviceTensor of x's shape to write to. If it is float16, the result is rounded.
+        at: int32 or int64 [tokens] on the device, for interleaved x [tokens, heads, head_dim] with whole
+            tables: `out` is then [rows, heads, head_dim], and token t goes to its row at[t], as in
+            `scatter_rows`.
 
     Returns: float32 of x's shape, or `out`.
 
     Raises:
-        TypeError: a dtype other than float32, or no array.
-        ValueError: an odd head_dim, tables that do not fit x; an empty array.
+        TypeError: a dtype other than float32, or no array; `at` of another type.
+        ValueError: an odd head_dim, tables that do not fit x; an empty array; what `at` does not go with.
+        NpuDeviceError: `at` names a row that `out` does not have, with the code BAD_INDEX.
     """
     require_float32("rope", x=x, cos=cos, sin=sin)
+    if at is not None:
+        return _rope_to_rows(device, x, cos, sin, out, at, plain=interleaved and token_axis == -3)
     if x.ndim < 2 or 0 in x.shape or x.shape[-1] % 2:
         raise ValueError(
             f"rope: x has shape {x.shape}; it must be [..., tokens, heads, head_dim], head_dim even"
@@ -114,6 +124,42 @@ def rope(
         output = replace(whole, first=first)
     commands += row_commands(device, program, leading, inputs, output, cols=cols)
     return run(device, f"rope {x.shape}{' interleaved' * interleaved}", commands, target, out, [x, cos, sin])
+
+
+def _rope_to_rows(
+    device: CommandDevice, x: Any, cos: Any, sin: Any, out: Any, at: Any, *, plain: bool
+) -> DeviceTensor:
+    """Do as `rope` with `at`."""
+    if not isinstance(at, DeviceTensor) or at.dtype not in INDEX_TYPES:
+        raise TypeError(f"rope: at is int32 or int64 on the device, got {kind(at)}")
+    tokens, *rest = x.shape
+    fits = isinstance(out, DeviceTensor) and out.ndim == 3 == x.ndim and list(out.shape[1:]) == rest
+    whole = cos.shape == sin.shape == (tokens, x.shape[-1])
+    if not plain or not fits or not whole or 0 in x.shape or at.shape != (tokens,):
+        raise ValueError(
+            f"rope: with at of shape {at.shape}, x is interleaved [tokens, heads, head_dim], the tables are "
+            f"[tokens, head_dim] and out is [rows, heads, head_dim]; x has shape {x.shape}, cos {cos.shape}, "
+            f"sin {sin.shape}, out {getattr(out, 'shape', None)}"
+        )
+    assert isinstance(out, DeviceTensor)
+    made = float_out("rope", out, out.shape)
+    if out.strides[-1] != made.itemsize or out.strides[0] < out.shape[1] * out.strides[1]:
+        raise ValueError(f"rope: out has strides {out.strides}; the elements of a row lie in their order")
+    source = upload(device, x, "activation")
+    tables = [upload(device, each, "weight")[:, None] for each in (cos, sin)]
+    heads, width = rest
+    # For each head, all tokens: the rows of a command are what indices are for.
+    leading = (heads, tokens)
+    lines = [line(each.swapaxes(0, 1), leading, width) for each in (source, *tables)]
+    output = line(out.swapaxes(0, 1), (heads, len(out)), width)
+    indices = RowIndices(at.ptr, len(out), wide=at.dtype.itemsize > 4, row_stride=at.strides[0])
+    program = kernels.rope_pairs(half=made == FLOAT16)
+    commands = row_commands(
+        device, program, leading, lines, output, cols=width, keep_last=True, indices=indices
+    )
+    debug.npu(f"rope {x.shape} interleaved into {out.shape}")
+    device.execute(commands)
+    return out
 
 
 def _expanded(device: CommandDevice, tables: list[DeviceTensor]) -> tuple[list[DeviceTensor], list[Command]]:

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from echo_npu import debug
 from echo_npu.commands.packets import MAX_ROWS, Command
 from echo_npu.commands.strided import Loop, chunks, collapse
-from echo_npu.commands.vector_command import MAX_SEGMENTS, Stream, vector_command
+from echo_npu.commands.vector_command import MAX_SEGMENTS, RowIndices, Stream, vector_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.tensor import DeviceTensor
@@ -85,6 +85,7 @@ def row_commands(
     params: Sequence[Parameter] = (),
     repeats: int = 1,
     keep_last: bool = False,
+    indices: RowIndices | None = None,
 ) -> list[Command]:
     """Return the commands that run a program once for each index of the leading axes.
 
@@ -93,6 +94,8 @@ def row_commands(
         cols: elements of the row as the program sees it.
         params: p0, p1, ...
         keep_last: the program's operand `row` is the index of the last leading axis; else axes may be merged.
+        indices: with keep_last, where the results of the last leading axis go along the output's; that may
+            be longer. There is an index for each, the same ones for all other axes.
     """
     entry = device.load_program(program)
     lines = [*inputs, output]
@@ -107,10 +110,15 @@ def row_commands(
     commands: list[Command] = []
     for chunk in chunks(loops, len(lines)):
         for first in range(0, rows.count, MAX_ROWS):
+            begins = [first * stride for stride in rows.strides]
+            named = indices
+            if indices is not None:
+                begins[-1] = 0  # the whole table
+                named = replace(indices, address=indices.address + first * (indices.row_stride or 0))
             streams = [
                 replace(
                     each.first,
-                    address=each.first.address + chunk.offsets[i] + first * rows.strides[i],
+                    address=each.first.address + chunk.offsets[i] + begins[i],
                     row_stride=rows.strides[i],
                     batch_strides=chunk.strides[i],
                 )
@@ -127,6 +135,7 @@ def row_commands(
                     repeats=repeats,
                     batch=chunk.batch,
                     passes=program.passes,
+                    indices=named,
                 ).command()
             )
     return commands

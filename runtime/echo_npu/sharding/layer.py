@@ -126,7 +126,11 @@ class _LayerShard:
         return group
 
     def stages(self, group: ShardGroup) -> Iterator[Gather]:
-        return shard_stages(self.layer, group, self.cosines, self.sines, self._share, self.whole)
+        return shard_stages(self.layer, group, *self.rotation(group), self._share, self.whole)
+
+    def rotation(self, group: ShardGroup) -> tuple[DeviceTensor, DeviceTensor]:
+        """Return cosines and sines at the tokens' positions."""
+        return self.cosines[group.places], self.sines[group.places]
 
 
 class ShardedLayer:
@@ -219,7 +223,7 @@ class SingleLayer:
         shard = self._shard
         group = shard.start(hidden, position)
         with self._device.record() as program:
-            _submit(shard.layer.stages(group, shard.cosines, shard.sines, alone=True))
+            _submit(shard.layer.stages(group, *shard.rotation(group), alone=True))
         with program:
             program.run()
         result: F32 = group.stream.to_numpy()

@@ -46,7 +46,7 @@ class NetworkShard(Network):
         group = ShardGroup(self._memories[0], position, len(ids), self._share, self._whole)
         self._embed(group, ids)
         for layer in self._layers:
-            yield from shard_stages(layer, group, self._cosines, self._sines, self._share, self._whole)
+            yield from shard_stages(layer, group, *self._rotation_of(group), self._share, self._whole)
         rows = len(self.logits) if self._every_logit else 1
         rows = min(rows, len(ids))
         found, first = self.logits[:rows], self._share.index == 0

@@ -7,8 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 import echo_npu
-from echo_npu import NpuOutOfMemoryError
+from echo_npu import Device, NpuOutOfMemoryError
 from echo_npu.formats import named_format
+from echo_npu.language.group import PLACES
 from echo_npu.language.network import PAIR, Network, Weights
 from echo_npu.language.reference import ReferenceModel
 from echo_npu.models import reference
@@ -96,6 +97,54 @@ def test_the_next_token_is_read_from_the_device(make_network: MakeNetwork) -> No
         with untold.record_next(position) as program:
             program.run()
         assert np.array_equal(told.logits.to_numpy(), untold.logits.to_numpy())
+
+
+def step(network: Network, position: int) -> None:
+    with network.record_next(position) as program:
+        program.run()
+
+
+def test_one_program_serves_several_positions(
+    make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a run of `PLACES`; results are those of steps that are recorded for their position."""
+    told, untold = make_network(), make_network()
+    recorded: list[Device] = []
+    record = Device.record
+    monkeypatch.setattr(Device, "record", lambda device: (recorded.append(device), record(device))[1])
+    first = PLACES - 3
+    ids = prompt(first, told.vocabulary, 11)
+    for network in (told, untold):
+        read(network, ids, [first])
+    for name, left in (("keys", np.nan), ("values", np.inf)):  # by another text
+        behind = untold.tensors[name][:, first:]
+        behind.copy_from(np.full(behind.shape, left, behind.dtype))
+    recorded.clear()
+    for position in range(first, PLACES + 3):
+        token = told.next.to_numpy()
+        with told.record_prompt(position, 1) as program:
+            program.run(ids=token)
+        step(untold, position)
+        assert np.array_equal(told.logits.to_numpy(), untold.logits.to_numpy())
+        assert untold.position.to_numpy().tolist() == [position + 1]
+    assert recorded.count(untold.device) == 2
+    for name in ("keys", "values"):
+        ours, theirs = (each.tensors[name][:, : PLACES + 3].to_numpy() for each in (told, untold))
+        assert np.array_equal(ours, theirs)
+
+
+def test_a_step_goes_back_and_survives_a_reset(make_network: MakeNetwork) -> None:
+    network = make_network()
+    ids = prompt(5, network.vocabulary, 12)
+    read(network, ids, [5])
+    found = []
+    for _ in range(2):
+        network.set_next(3)
+        for position in (5, 6):
+            step(network, position)
+        found.append(network.logits.to_numpy())
+        network.device.reset()
+    assert np.array_equal(*found)
 
 
 def test_an_own_head(make_network: MakeNetwork, tmp_path_factory: pytest.TempPathFactory) -> None:

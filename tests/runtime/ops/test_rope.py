@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from echo_npu import Device, DeviceTensor
+from echo_npu import Device, DeviceTensor, ErrorCode, NpuDeviceError
 from echo_npu.reference.rope import angles, rope
 from tests.arrays import normal
 from tests.refusals import refuses
@@ -98,6 +98,49 @@ def test_a_float16_result_is_the_rounded_one(npu: Device, interleaved: bool) -> 
     assert not cache.to_numpy()[:, 0].any()
     with pytest.raises(TypeError, match="out is int16"):
         npu.rope(values, *tables, out=npu.empty(values.shape, np.int16))
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize(("index", "target"), [(np.int32, np.float16), (np.int64, np.float32)])
+def test_tokens_go_to_the_rows_that_device_memory_names(
+    npu: Device, heads: int, index: type, target: type
+) -> None:
+    x, tables = normal(5, heads, 16), npu.rope_tables(5, 16, interleaved=True)
+    rows = np.array([7, 0, 10, 3, 7], index)  # of equal ones the last one stays
+    cache = npu.tensor(np.zeros((2, 11, heads, 16), target))
+    given = npu.tensor(rows)
+    assert npu.rope(npu.tensor(x), *tables, interleaved=True, out=cache[1], at=given).ptr == cache[1].ptr
+    expected = np.zeros((11, heads, 16), target)
+    expected[rows] = npu.cast(npu.rope(x, *tables, interleaved=True), target)
+    assert np.array_equal(cache.to_numpy()[1], expected)
+    assert not cache.to_numpy()[0].any()
+    wide = npu.tensor(np.zeros((4, heads, 32), target))
+    last = [each[3:4] for each in (x, *tables)]
+    npu.rope(*last, interleaved=True, out=wide[..., 16:], at=given[3:4])
+    assert np.array_equal(wide.to_numpy()[3, :, 16:], expected[3])
+
+
+def test_what_rows_in_device_memory_do_not_go_with(npu: Device) -> None:
+    x, tables = normal(4, 2, 8), npu.rope_tables(4, 8, interleaved=True)
+    at, out = npu.tensor(np.arange(4, dtype=np.int32)), npu.empty((9, 2, 8))
+    refuses(TypeError, "at is int32 or int64 on the device, got list", npu.rope, x, *tables, at=[1])
+    good = {"interleaved": True, "out": out, "at": at}
+    for wrong in (
+        {"interleaved": False},
+        {"token_axis": -2},
+        {"out": None},
+        {"out": npu.empty((9, 3, 8))},
+        {"at": at[:3]},
+    ):
+        refuses(ValueError, r"out is \[rows, heads, head_dim\]", npu.rope, x, *tables, **(good | wrong))
+    refuses(ValueError, "the tables are", npu.rope, x, *npu.rope_tables(4, 8), **good)
+    turned = npu.empty((9, 8, 2)).swapaxes(1, 2)
+    refuses(ValueError, "out has strides", npu.rope, x, *tables, **(good | {"out": turned}))
+    beyond = npu.tensor(np.array([0, 9, 1, 2], np.int32))
+    with pytest.raises(NpuDeviceError) as caught:
+        npu.rope(x, *tables, **(good | {"at": beyond}))
+    npu.clear_error()
+    assert (caught.value.code, caught.value.address) == (ErrorCode.BAD_INDEX, beyond.ptr + 4)
 
 
 def test_errors(npu: Device) -> None:

@@ -178,14 +178,35 @@ def test_views(npu: Device) -> None:
     assert np.array_equal(whole.to_numpy().swapaxes(0, 1), npu.softmax(values))
 
 
+@pytest.mark.parametrize(("cols", "last"), [(1, 0), (40, 0), (40, 15), (40, 39), (700, 31)])
+@pytest.mark.parametrize("scale", [1.0, -0.3])
+def test_columns_behind_a_number_in_device_memory_are_hidden(
+    npu: Device, cols: int, last: int, scale: float
+) -> None:
+    """Bits are those of the visible columns alone, whatever the hidden ones are."""
+    x = normal(2, 3, cols)
+    x[..., last + 1 :: 2], x[..., last + 2 :: 2] = np.nan, np.inf
+    limit = npu.tensor(np.array([last], np.int32))
+    found = npu.softmax(x, scale=scale, last=limit)
+    assert np.array_equal(found[..., : last + 1], npu.softmax(x[..., : last + 1].copy(), scale=scale))
+    assert not found[..., last + 1 :].any()
+
+
 def test_errors(npu: Device) -> None:
     x = normal(4, 5)
+    number = npu.tensor(np.array([2], np.int32))
+    refuses(TypeError, "last is int32 on the device, got int", npu.softmax, x, last=2)
+    refuses(TypeError, "last is int32", npu.softmax, x, last=npu.tensor(np.array([2.0], np.float32)))
+    refuses(ValueError, r"last has shape \(2,\)", npu.softmax, x, last=npu.empty(2, np.int32))
+    refuses(ValueError, "neither causal nor a mask", npu.softmax, x, last=number, causal=True)
+    refuses(ValueError, "neither causal nor a mask", npu.softmax, x, last=number, mask=x)
+    refuses(ValueError, "mask and last are for the last axis", npu.softmax, x, 0, last=number)
     refuses(ValueError, r"axis 2 of an array of shape \(4, 5\)", npu.softmax, x, 2)
     with pytest.raises(ValueError, match=r"mask has shape \(3, 5\), the scores have \(4, 5\)"):
         npu.softmax(x, mask=normal(3, 5))
     with pytest.raises(ValueError, match=r"mask has shape \(2, 4, 5\), the scores have \(4, 5\)"):
         npu.softmax(x, mask=normal(2, 4, 5))
-    refuses(ValueError, "causal and mask are for the last axis", npu.softmax, x, 0, causal=True)
+    refuses(ValueError, "causal, mask and last are for the last axis", npu.softmax, x, 0, causal=True)
     refuses(ValueError, r"\(5,\); causal needs", npu.softmax, normal(5), causal=True)
     with pytest.raises(TypeError, match="x is ndarray of float32, mask is ndarray of float64"):
         npu.softmax(x, mask=np.zeros((4, 5)))

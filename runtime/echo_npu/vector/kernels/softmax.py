@@ -13,7 +13,8 @@ from echo_npu.vector.program import Builder, Program
 
 
 class Scores:
-    """The scores that are exponentiated: `s0 * p0 + s1`, -inf where one is hidden.
+    """The scores that are exponentiated: `s0 * p0 + s1`, -inf where one is hidden; with `limited`, s1 is the
+    number of the last one that is not, for the whole row.
 
     The scale is applied with the subtraction of the maximum, where it costs nothing. It is applied first if a
     mask is added, or if it is negative: then the greatest score is not that of the greatest element.
@@ -26,6 +27,7 @@ class Scores:
         scaled: bool = False,
         negative: bool = False,
         causal: bool = False,
+        limited: bool = False,
         masked: bool = False,
     ) -> None:
         self._b = b
@@ -35,7 +37,7 @@ class Scores:
         self._scaled_first = masked or negative
         self._scaled_later = scaled and not self._scaled_first
         self.streams = [self._x, self._mask] if masked else [self._x]
-        self._last: Operand | None = None
+        self._last: Operand | None = b.stream(1) if limited else None
         if causal:
             self._last = b.scalar()
             b.iadd(self._last, b.row, b.param(1))
@@ -121,6 +123,7 @@ def softmax(
     scaled: bool = False,
     negative: bool = False,
     causal: bool = False,
+    limited: bool = False,
     masked: bool = False,
     column: bool = False,
     kept: bool = True,
@@ -132,11 +135,13 @@ def softmax(
         scaled: whether p0 is used; with a mask it always is.
         negative: p0 may be negative.
         causal: element i of row `row` is hidden where i > row + p1 (int32).
+        limited: s1 is no mask but one int32 a row; element i is hidden where i > s1. Neither causal nor
+            masked.
         column: along the columns; neither causal nor kept.
         kept: keep the exponentials in a row register and read memory once; else three times.
         half: to float16.
     """
-    forms = {"scaled": scaled, "negative": negative, "causal": causal, "masked": masked}
+    forms = {"scaled": scaled, "negative": negative, "causal": causal, "limited": limited, "masked": masked}
     b = Builder(variant("softmax", **forms, column=column, long=not kept and not column, half=half))
     scores = Scores(b, **forms)
     powers = Exponentials(Axis(b, column=column), scores, kept=kept)

@@ -5,6 +5,7 @@ cells/clock_gate.sv
 host/npu_perf_pkg.sv
 matrix/fp32_pkg.sv
 vector/vector_alu_pkg.sv
+vector/special_function_pkg.sv
 vector/vector_pkg.sv
 regs/npu_regs_pkg.sv
 regs/npu_regs.sv

@@ -1,7 +1,7 @@
 """Generate everything that follows from the contract: `python -m spec.generate`.
 
-The sources are `spec/contract.toml` and `spec/npu.rdl`. The outputs are committed, so that a user needs no
-generator; `--check` tells whether they are up to date.
+The sources are `spec/contract.toml`, `spec/npu.rdl` and `spec/special_functions.py`. The outputs are
+committed, so that a user needs no generator; `--check` tells whether they are up to date.
 """
 
 import argparse
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from peakrdl_html import HTMLExporter  # type: ignore[import-untyped]
 
-from spec import cpp, markdown, python, registers, systemverilog
+from spec import cpp, markdown, python, registers, special_functions, systemverilog
 from spec.contract import ROOT, SOURCE, ContractError, load
 from spec.outputs import differing
 
@@ -30,6 +30,10 @@ def outputs(root: Path = ROOT) -> dict[Path, str]:
         registers.ENUMERATIONS: enumerations,
         Path("rtl/npu_contract.svh"): systemverilog.npu_text(contract, NOTICE),
         Path("rtl/vector_contract.svh"): systemverilog.vector_text(contract, NOTICE),
+        Path("rtl/special_function_table.svh"): special_functions.systemverilog_text(),
+        Path("runtime/echo_npu/spec/special_functions.py"): python.formatted(
+            special_functions.python_lines()
+        ),
         Path("runtime/echo_npu/spec/contract.py"): python.npu_text(contract, NOTICE),
         Path("runtime/echo_npu/spec/instructions.py"): python.instructions_text(contract, NOTICE),
         Path("runtime/echo_npu/spec/registers.py"): registers.python_text(top),

@@ -6,10 +6,12 @@
 // lane.
 //
 // One fused multiply-add a lane computes all sums and products from selected
-// operands: a + b is a * 1 + b, a * b is a * b + -0.
+// operands: a + b is a * 1 + b, a * b is a * b + -0. The special functions share
+// one interpolation a lane.
 // Reset and clear state: all accumulators zero.
 module vector_alu
   import fp32_pkg::*;
+  import special_function_pkg::*;
   import vector_alu_pkg::*;
   import vector_pkg::*;
 #(
@@ -82,6 +84,9 @@ module vector_alu
   function automatic vector_t map_f2b(input vector_t a);
     for (int unsigned l = 0; l < Lanes; l++) map_f2b[l] = alu_f2b(a[l]);
   endfunction
+  function automatic vector_t map_special(input vector_t a, input special_t kind);
+    for (int unsigned l = 0; l < Lanes; l++) map_special[l] = alu_special(a[l], kind);
+  endfunction
   function automatic vector_t map_integer(input vector_t a, input vector_t b, input integer_op_t operation);
     for (int unsigned l = 0; l < Lanes; l++) map_integer[l] = alu_integer(a[l], b[l], operation);
   endfunction
@@ -120,6 +125,7 @@ module vector_alu
 
   compare_t compare;
   integer_op_t integer_op;
+  special_t special;
   always_comb begin
     unique case (opcode)
       VopCmpLt:  compare = CompareLess;
@@ -140,6 +146,11 @@ module vector_alu
       VopImin, VopFoldImin: integer_op = IntMin;
       VopImax, VopFoldImax: integer_op = IntMax;
       default:              integer_op = IntAdd;
+    endcase
+    unique case (opcode)
+      VopRcp:   special = SpecialRcp;
+      VopRsqrt: special = SpecialRsqrt;
+      default:  special = SpecialExp;
     endcase
   end
 
@@ -192,6 +203,7 @@ module vector_alu
           VopF2h: result_q <= map_f2h(lanes_a);
           VopH2f: result_q <= map_h2f(lanes_a);
           VopF2b: result_q <= map_f2b(lanes_a);
+          VopExp, VopRcp, VopRsqrt: result_q <= map_special(lanes_a, special);
           VopMov, VopSwap, VopAset: result_q <= lanes_a;
           default: result_q <= keep(map_integer(left, right, integer_op), accumulator, at_work);
         endcase

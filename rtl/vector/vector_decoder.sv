@@ -51,7 +51,8 @@ module vector_decoder
       VopSub, VopMul, VopScale, VopCmpEq, VopCmpLt, VopCmpLe, VopCmpUn, VopClass, VopIsub, VopXor, VopShl, VopShr,
       VopSar, VopIcmpEq, VopIcmpLt:
       two = 1'b1;
-      VopGetMant, VopGetExp, VopF2i, VopF2iz, VopI2f, VopF2h, VopH2f, VopF2b, VopMov, VopSwap: ;
+      VopGetMant, VopGetExp, VopF2i, VopF2iz, VopI2f, VopF2h, VopH2f, VopF2b, VopMov, VopSwap, VopExp,
+      VopRcp, VopRsqrt: ;
       VopAset: begin
         arithmetic = 1'b0;
         aset       = 1'b1;

@@ -116,7 +116,7 @@ def elaborate(config: NpuConfig, rtl: Path = ROOT / "rtl", timeout: float = 600.
             "hierarchy -check -top npu_top",
             "proc",
             "opt",  # enables become part of registers, which then become part of memories
-            "memory -nomap",
+            "memory -norom -nomap",  # a table of constants is logic, not an array without area
             "opt_clean",
             "setattr -unset src",
             "write_json -noscopeinfo design.json",

@@ -106,7 +106,7 @@ def _to_words(config: NpuConfig, files: Sequence[str]) -> tuple[str, ...]:
         f"hierarchy -check -top {TOP}",
         "proc",
         "opt",
-        "memory -nomap",
+        "memory -norom -nomap",  # a table of constants is logic: nothing would write its memory
         "opt_clean",
         "setattr -unset src *",
         "write_json -noscopeinfo design.json",

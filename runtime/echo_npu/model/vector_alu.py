@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.model.special_functions import exp, rcp, rsqrt
 from echo_npu.spec.data_types import CANONICAL_NAN
 from echo_npu.vector.isa import CHUNK_MULTIPLE, FOLDED, Op
 
@@ -262,6 +263,9 @@ ALU: Final[dict[Op, Callable[..., Words]]] = {
     Op.H2F: half_to_float,
     Op.F2B: float_to_bfloat,
     Op.MOV: np.copy,
+    Op.EXP: exp,
+    Op.RCP: rcp,
+    Op.RSQRT: rsqrt,
     Op.IADD: lambda a, b: a + b,
     Op.ISUB: lambda a, b: a - b,
     Op.AND: lambda a, b: a & b,

@@ -43,6 +43,9 @@ class Op(IntEnum):
     F2B = 0x19
     MOV = 0x1A
     SWAP = 0x1B
+    EXP = 0x1C
+    RCP = 0x1D
+    RSQRT = 0x1E
     IADD = 0x20
     ISUB = 0x21
     AND = 0x22
@@ -115,6 +118,9 @@ INSTRUCTIONS: Final = MappingProxyType(
         Op.F2B: InstructionFacts("alu", 1, 0),
         Op.MOV: InstructionFacts("alu", 1, 0),
         Op.SWAP: InstructionFacts("alu", 1, 0),
+        Op.EXP: InstructionFacts("alu", 1, 0),
+        Op.RCP: InstructionFacts("alu", 1, 0),
+        Op.RSQRT: InstructionFacts("alu", 1, 0),
         Op.IADD: InstructionFacts("alu", 2, 1),
         Op.ISUB: InstructionFacts("alu", 2, 0),
         Op.AND: InstructionFacts("alu", 2, 1),

@@ -356,6 +356,9 @@ class Builder:
     f2b = _mnemonic(_unary, Op.F2B, "dst = bits of bfloat16 of a.")
     mov = _mnemonic(_unary, Op.MOV, "dst = a, bits untouched.")
     swap = _mnemonic(_unary, Op.SWAP, "dst = a with neighbours exchanged.")
+    exp = _mnemonic(_unary, Op.EXP, "dst = e^a.")
+    rcp = _mnemonic(_unary, Op.RCP, "dst = 1 / a.")
+    rsqrt = _mnemonic(_unary, Op.RSQRT, "dst = 1 / sqrt(a).")
 
     # --- integers -------------------------------------------------------------------------------------------
 

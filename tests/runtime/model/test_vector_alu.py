@@ -12,6 +12,7 @@ import pytest
 
 from echo_npu.model import vector_alu as alu
 from echo_npu.vector import Op
+from tests.runtime.model.special_definitions import exp_value, rcp_value, rsqrt_value
 
 NAN = 0x7FC00000
 CORNERS = [
@@ -183,6 +184,30 @@ def pick(a: int, b: int, greater: bool) -> int:
     return (max if greater else min)(a, b, key=key)
 
 
+def special_exp(a: int) -> int:
+    if is_nan(a):
+        return NAN
+    if abs(float_of(a)) < 128:
+        return rounded(exp_value(exact(a)))
+    return 0 if sign(a) else INFINITY
+
+
+def special_rcp(a: int) -> int:
+    if is_nan(a):
+        return NAN
+    if is_infinite(a) or exact(a) == 0:
+        return a ^ INFINITY
+    return rounded(rcp_value(abs(exact(a)))) | sign(a) << 31
+
+
+def special_rsqrt(a: int) -> int:
+    if is_nan(a) or float_of(a) < 0:
+        return NAN
+    if is_infinite(a) or exact(a) == 0:
+        return a ^ INFINITY
+    return rounded(rsqrt_value(exact(a)))
+
+
 ONE, MINUS_ZERO = 0x3F800000, 0x80000000
 DEFINITIONS: dict[Op, Callable[..., int]] = {
     Op.ADD: lambda a, b: fma(a, ONE, b),
@@ -210,6 +235,9 @@ DEFINITIONS: dict[Op, Callable[..., int]] = {
     Op.H2F: widened,
     Op.F2B: lambda a: narrowed(a, 7, 127, 0x7FC0),
     Op.MOV: lambda a: a,
+    Op.EXP: special_exp,
+    Op.RCP: special_rcp,
+    Op.RSQRT: special_rsqrt,
     Op.IADD: lambda a, b: (a + b) & 0xFFFFFFFF,
     Op.ISUB: lambda a, b: (a - b) & 0xFFFFFFFF,
     Op.AND: lambda a, b: a & b,
@@ -246,6 +274,8 @@ def random_operands(op: Op, rng: random.Random) -> tuple[int, ...]:
         drawn[1] = rng.choice((rng.randint(-300, 300) & 0xFFFFFFFF, rng.getrandbits(32)))
     if op in (Op.SEL, Op.SHL, Op.SHR, Op.SAR, Op.CLASS):
         drawn[rng.randrange(2)] = rng.choice((0, rng.getrandbits(9), rng.getrandbits(32)))
+    if op == Op.EXP:
+        drawn[0] = near(rng, rng.randint(-24, 7))
     if op in (Op.F2I, Op.F2IZ):
         drawn[0] = near(rng, rng.randint(-3, 33))
     if op in (Op.F2H, Op.F2B):

@@ -16,7 +16,7 @@ from tests.runtime.model import vector_interpreter as interpreter
 VECTOR_LENGTH, ROW_ELEMENTS = 32, 64
 MEMORY_BYTES = 1 << 20
 BASE = 256
-SEEDS = 250
+SEEDS = 300
 
 
 def case_of(seed: int, *, broken: bool = False, entry: int = 5) -> VectorCase:

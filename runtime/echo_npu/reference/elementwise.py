@@ -97,18 +97,18 @@ def _trigonometric(function: Callable[[F64], F64]) -> Callable[[F64], F64]:
 
 
 FUNCTIONS: Final[dict[str, Function]] = {
-    "reciprocal": Function(lambda x: 1 / x, 1.0),
+    "reciprocal": Function(lambda x: 1 / x, 0.52),
     "sqrt": Function(np.sqrt, 0.5),
-    "rsqrt": Function(lambda x: 1 / np.sqrt(x), 1.5),
-    "exp": Function(np.exp, 1.0),
+    "rsqrt": Function(lambda x: 1 / np.sqrt(x), 0.54),
+    "exp": Function(np.exp, 0.52),
     "log": Function(np.log, 1.0),
     "sin": Function(_trigonometric(np.sin), 2.0),
     "cos": Function(_trigonometric(np.cos), 2.0),
     "tanh": Function(np.tanh, 2.0),
-    "sigmoid": Function(sigmoid, 1.5),
-    "silu": Function(silu, 2.0),
-    "gelu": Function(gelu, 4.0),
-    "gelu_tanh": Function(gelu_tanh, 2.5),
+    "sigmoid": Function(sigmoid, 1.6),
+    "silu": Function(silu, 3.0),
+    "gelu": Function(gelu, 4.5),
+    "gelu_tanh": Function(gelu_tanh, 4.0),
 }
 """Every elementary function of one argument, by the name of its operation."""
 

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from echo_npu.model import special_functions
+from echo_npu.model import vector_alu as alu
 from echo_npu.model.special_functions import Words, exp, rcp, rsqrt
 from echo_npu.spec.special_functions import COEFFICIENTS, LOG2_E, SEGMENTS
 from spec.special_functions import LOG2_E_BITS, tables
@@ -55,6 +56,28 @@ def test_rsqrt_of_every_mantissa_and_parity(part: int) -> None:
     a = np.arange(part * PART, (part + 1) * PART, dtype=np.uint32) + bits(1.0)
     assert a.view(np.float32).max() < 4
     assert error(rsqrt(a), 1 / np.sqrt(a.view(np.float32).astype(np.float64))).max() < BOUNDS["rsqrt"]
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_step_after_rcp_is_correctly_rounded(part: int) -> None:
+    """Newton's step gives the nearest reciprocal of every mantissa: `div` is correctly rounded by it."""
+    a = np.arange(part * PART, (part + 1) * PART, dtype=np.uint32) | bits(1.0)
+    rough = rcp(a)
+    step = alu.fma(rough, alu.fnma(a, rough, np.broadcast_to(bits(1.0), a.shape)), rough)
+    nearest = (1 / a.view(np.float32).astype(np.float64)).astype(np.float32)
+    assert np.array_equal(step.view(np.float32), nearest)
+    assert not np.array_equal(rough, step)
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_a_step_after_rsqrt_gives_the_nearest_root(part: int) -> None:
+    """The residual of a * rsqrt(a) corrects it to the nearest root of every mantissa, as `sqrt` has it."""
+    a = np.arange(part * PART, (part + 1) * PART, dtype=np.uint32) + bits(1.0)
+    rough = rsqrt(a)
+    root, half = alu.mul(a, rough), alu.mul(rough, np.broadcast_to(bits(0.5), a.shape))
+    step = alu.fma(alu.fnma(root, root, a), half, root)
+    assert np.array_equal(step.view(np.float32), np.sqrt(a.view(np.float32)))
+    assert not np.array_equal(root, step)
 
 
 def neighbourhoods() -> Words:

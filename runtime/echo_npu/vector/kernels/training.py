@@ -3,12 +3,16 @@
 import math
 from functools import cache
 from math import inf
+from typing import Final
 
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.axes import Axis, variant
-from echo_npu.vector.kernels.math import exp, log, normal_cdf, rcp, sigmoid
+from echo_npu.vector.kernels.math import exp, log, normal_cdf, rcp
 from echo_npu.vector.kernels.softmax import Exponentials, Scores
 from echo_npu.vector.program import Builder, Program
+
+_GATE_LIMIT: Final = 64.0
+"""From here on the logistic function is 1: an exponential times its reciprocal, to the bit."""
 
 
 @cache
@@ -84,14 +88,18 @@ def softmax_backward(*, scaled: bool = False, kept: bool = True) -> Program:
     return b.build()
 
 
-def _gate_gradient(b: Builder, gate: Operand, slope: Operand) -> None:
-    """gate = the derivative of `x * sigmoid(w(x))` times s0: slope = x * w'(x), gate = sigmoid(w(x))."""
-    opposite = b.vector()
-    b.sub(opposite, 1.0, gate)
+def _gate_gradient(b: Builder, w: Operand, slope: Operand) -> None:
+    """Write the derivative of `x * sigmoid(w)`, w a function of x, times s0; slope = x * w'."""
+    gate, opposite = b.vector(), b.vector()
+    b.min(gate, w, _GATE_LIMIT)
+    b.exp(gate, gate)
+    b.add(opposite, gate, 1.0)
+    b.rcp(opposite, opposite)  # 1 - sigmoid(w), which a subtraction would cancel
+    b.mul(gate, gate, opposite)
     b.fma(opposite, slope, opposite, 1.0)
     b.mul(opposite, opposite, gate)
     b.mul(b.out, opposite, b.stream(0))
-    b.free(opposite)
+    b.free(gate, opposite)
 
 
 def _clamped(b: Builder, limit: float) -> Operand:
@@ -107,9 +115,8 @@ def silu_backward() -> Program:
     """s0 = dy, s1 = x -> dy * s * (1 + x * (1 - s)), s = sigmoid(x)."""
     b = Builder("silu_backward")
     with b.chunks(advance=[b.stream(0), b.stream(1)]):
-        x, gate = _clamped(b, 128.0), b.vector()
-        sigmoid(b, gate, x)
-        _gate_gradient(b, gate, x)
+        x = _clamped(b, 128.0)
+        _gate_gradient(b, x, x)
     return b.build()
 
 
@@ -123,16 +130,13 @@ def gelu_tanh_backward() -> Program:
     b = Builder("gelu_tanh_backward")
     with b.chunks(advance=[b.stream(0), b.stream(1)]):
         x = _clamped(b, 16.0)
-        square, gate, slope = b.vector(), b.vector(), b.vector()
+        square, w, slope = b.vector(), b.vector(), b.vector()
         b.mul(square, x, x)
-        b.mul(gate, square, 0.044715 * factor)
-        b.add(gate, gate, factor)
-        b.mul(gate, gate, x)
-        sigmoid(b, gate, gate)
-        b.mul(slope, square, 3 * 0.044715 * factor)
-        b.add(slope, slope, factor)
+        b.fma(w, square, b.constant(0.044715 * factor), factor)
+        b.mul(w, w, x)
+        b.fma(slope, square, b.constant(3 * 0.044715 * factor), factor)
         b.mul(slope, slope, x)
-        _gate_gradient(b, gate, slope)
+        _gate_gradient(b, w, slope)
     return b.build()
 
 

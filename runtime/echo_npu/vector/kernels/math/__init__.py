@@ -4,7 +4,7 @@ Every macro is called `f(b, dst, x)`: `b` is the program's builder, `x` any oper
 a vector register, a scalar register (then the function is computed once, on scalars) or the output. Only the
 last instruction writes `dst`, so it may be `x`. Temporaries come from the builder and go back to it.
 
-The macros use only float32 operations with one rounding each, so results are defined to the bit.
+The macros use only instructions that are defined to the bit, so results are.
 docs/numerics.md has the measured error of every function. NaN, infinities, signed zeros and subnormals behave
 as in C.
 """

@@ -1,19 +1,15 @@
 """Functions made of the logistic function: tanh, sigmoid, silu, gelu with tanh."""
 
+import math
 from typing import Final
 
 from echo_npu.vector.isa import Operand
-from echo_npu.vector.kernels.math.common import (
-    MAGNITUDE,
-    NO_TERM,
-    POSITIVE_INFINITE,
-    SIGN,
-    polynomial,
-    temporaries,
-)
-from echo_npu.vector.kernels.math.exponential import LN2, LOG2_E, exp_parts, expm1_parts
-from echo_npu.vector.kernels.math.reciprocal import rcp_rough
+from echo_npu.vector.kernels.math.common import NO_TERM, SIGN, polynomial, temporaries
 from echo_npu.vector.program import Builder
+
+LOG2_E: Final = 1 / math.log(2)
+LN2: Final = (float.fromhex("0x1.62e42ep-1"), float.fromhex("0x1.efa39ep-25"))
+"""ln 2 as a sum of two float32; both are positive, which keeps a result of -0."""
 
 # Minimax polynomial of (expm1(2h) - 2h) / h, |h| <= ln(2)/4, highest power first: expm1(2h) to 2^-26.1
 _EXPM1: Final = (
@@ -24,9 +20,17 @@ _EXPM1: Final = (
     1.9999998807907104,
     NO_TERM,
 )
-# 2 sqrt(2 / pi) and 0.044715 times it, each a sum of two float32
-_GELU_LINEAR: Final = (1.5957691669464111, -4.534068054340423e-08)
+
+_SIGMOID_LIMIT: Final = 19.408121109008789
+"""28 ln(2). Its exponential is 2^28 to the bit, so the function is 1 from there on."""
+
+# 2 sqrt(2 / pi) and 0.044715 times it, each a sum of two float32. The first part of the linear one is a
+# multiple of 2^-19: so its distance from the sum of both terms is exact.
+_GELU_LINEAR: Final = (1.5957698822021484, -7.605964356116601e-07)
 _GELU_CUBIC: Final = (0.07135481387376785, 2.3988324659995897e-09)
+
+_SMALL: Final = -64.0
+"""An exponential below e^-64 is a product of two, since it may be subnormal."""
 
 
 def tanh(b: Builder, dst: Operand, x: Operand) -> None:
@@ -48,7 +52,7 @@ def tanh(b: Builder, dst: Operand, x: Operand) -> None:
         b.sub(t, 1.0, n)
         b.fms(m, n, m, t)
         b.add(t, m, 2.0)
-        rcp_rough(b, y, t, n)
+        b.rcp(y, t)
         b.xor(f, f, m)
         b.mul(
             h, f, y
@@ -59,81 +63,66 @@ def tanh(b: Builder, dst: Operand, x: Operand) -> None:
 
 
 def sigmoid(b: Builder, dst: Operand, x: Operand) -> None:
-    """dst = 1 / (1 + e^-x)."""
-    with temporaries(b, dst, 5) as (p, n, t, k, q):
-        b.or_(p, x, SIGN)
-        b.max(p, p, -105.0)
-        exp_parts(b, p, n, t)
-        b.scale(p, p, n)
-        b.cmplt(k, x, 0.0)
-        b.sel(k, k, p, 1.0)
-        _logistic(b, q, k, p, n, t)
-        b.mov(dst, q)
+    """dst = e^x / (1 + e^x)."""
+    with temporaries(b, dst, 4) as (p, y, q, u):
+        b.min(p, x, _SIGMOID_LIMIT)
+        b.exp(p, p)
+        b.add(y, p, 1.0)
+        b.rcp(y, y)
+        b.mul(q, p, y)
+        b.sub(u, q, p)  # the residual of the quotient, in which rounding 1 + e^x plays no part
+        b.fma(u, q, p, u)
+        b.fnma(dst, u, y, q)
 
 
 def silu(b: Builder, dst: Operand, x: Operand) -> None:
     """dst = x / (1 + e^-x); -0, the limit, at -infinity."""
-    with temporaries(b, dst, 4) as (z, p, n, t):
-        b.max(z, x, -120.0)
-        b.or_(p, z, SIGN)
-        b.max(p, p, -120.0)
-        expm1_parts(b, p, n, t)
-        _times_logistic(b, dst, z, p, n)
+    with temporaries(b, dst, 2) as (z, y):
+        b.max(z, x, -240.0)
+        b.max(y, z, _SMALL)
+        b.xor(y, y, SIGN)
+        b.exp(y, y)
+        b.add(y, y, 1.0)
+        b.rcp(y, y)
+        b.mul(y, y, z)
+        _times_rest(b, dst, y, z)
 
 
 def gelu_tanh(b: Builder, dst: Operand, x: Operand) -> None:
-    """dst = x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) = x * sigmoid(2 sqrt(2 / pi) (...)).
+    """dst = x / 2 * (1 + tanh(w / 2)) = x / (1 + e^-w), w = 2 sqrt(2 / pi) (x + 0.044715 x^3).
 
     -0, the limit, at -infinity.
     """
     (linear, linear_low), (cubic, cubic_low) = _GELU_LINEAR, _GELU_CUBIC
-    with temporaries(b, dst, 3) as (z, p, n):
+    with temporaries(b, dst, 3) as (z, w, y):
         b.max(z, x, -12.0)
-        with temporaries(b, dst, 5) as (a, s, low, t, u):
-            # The exponent needs twice the precision: its rounding error would be 88 times larger in the
-            # result.
-            b.and_(a, z, MAGNITUDE)
-            b.min(a, a, 12.0)
+        with temporaries(b, dst, 4) as (a, s, low, t):
+            # w needs twice the precision: its rounding error would be 88 times larger in the result.
+            b.min(a, z, 12.0)
             b.mul(s, a, a)
             b.fms(low, a, a, s)
-            b.mul(t, s, -cubic)
-            b.fms(u, s, -cubic, t)
-            b.fma(low, low, -cubic, u)
-            b.fma(low, s, -cubic_low, low)
-            b.sub(low, low, linear_low)
-            b.max(u, t, -linear)  # of two negative numbers the lesser is the larger
-            b.min(t, t, -linear)
-            b.add(s, t, u)
-            b.sub(t, s, t)
-            b.sub(t, u, t)
-            b.add(low, low, t)
-            b.mul(p, a, s)
-            b.fms(t, a, s, p)
-            b.fma(low, a, low, t)
-            expm1_parts(b, p, n, t, low)
-        _times_logistic(b, dst, z, p, n)
+            b.fma(y, s, b.constant(cubic), linear)
+            b.sub(t, linear, y)
+            b.fma(t, s, cubic, t)  # what rounding cut off
+            b.fma(t, low, cubic, t)
+            b.fma(t, s, cubic_low, t)
+            b.add(t, t, linear_low)
+            b.mul(w, a, y)
+            b.fms(low, a, y, w)
+            b.fma(low, a, t, low)
+            b.sub(low, 1.0, low)
+            b.max(y, w, _SMALL)
+            b.xor(y, y, SIGN)
+            b.exp(y, y)
+            b.fma(y, y, low, 1.0)
+        b.rcp(y, y)
+        b.mul(y, y, z)
+        _times_rest(b, dst, y, w)
 
 
-def _logistic(b: Builder, q: Operand, f: Operand, t: Operand, y: Operand, u: Operand) -> None:
-    """q = f / (1 + t), 0 <= t <= 1, f finite; overwrites y and u."""
-    b.add(u, t, 1.0)
-    rcp_rough(b, y, u, q)
-    b.mul(q, f, y)
-    b.sub(u, q, f)  # the residual of the quotient, in which rounding 1 + t plays no part
-    b.fma(u, q, t, u)
-    b.fnma(q, u, y, q)
-
-
-def _times_logistic(b: Builder, dst: Operand, x: Operand, p: Operand, n: Operand) -> None:
-    """dst = x / (1 + t) for positive x, else x t / (1 + t), t = (1 + p) * 2^n <= 1; overwrites p, n."""
-    with temporaries(b, dst, 4) as (t, q, y, u):
-        b.add(t, p, 1.0)
-        b.scale(t, t, n)
-        b.fma(p, x, p, x)
-        b.cmplt(u, x, 0.0)
-        b.sel(p, u, p, x)
-        b.and_(n, n, u)
-        _logistic(b, q, p, t, y, u)
-        b.class_(u, x, POSITIVE_INFINITE)  # it has no residual
-        b.sel(q, u, x, q)
-        b.scale(dst, q, n)  # last, since t alone may be subnormal
+def _times_rest(b: Builder, dst: Operand, y: Operand, w: Operand) -> None:
+    """dst = y * e^min(w - _SMALL, 0); overwrites w."""
+    b.sub(w, w, _SMALL)
+    b.min(w, w, 0.0)
+    b.exp(w, w)
+    b.mul(dst, y, w)

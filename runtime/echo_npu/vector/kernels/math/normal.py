@@ -4,8 +4,6 @@ from typing import Final
 
 from echo_npu.vector.isa import Operand
 from echo_npu.vector.kernels.math.common import MAGNITUDE, polynomial, temporaries
-from echo_npu.vector.kernels.math.exponential import expm1_parts
-from echo_npu.vector.kernels.math.reciprocal import rcp_seed
 from echo_npu.vector.program import Builder
 
 # The normal distribution at -a is exp(-a^2/2) * u * Q(a * u - centre), u = 1 / (1 + 0.3 a), 0 <= a <= 15.
@@ -27,48 +25,45 @@ _TAIL: Final = (
 
 def normal_cdf(b: Builder, dst: Operand, x: Operand) -> None:
     """dst = (1 + erf(x / sqrt(2))) / 2, the standard normal distribution."""
-    with temporaries(b, dst, 3) as (a, p, n):
+    with temporaries(b, dst, 3) as (a, p, e):
         b.and_(a, x, MAGNITUDE)
         b.min(a, a, 15.0)
-        _normal_tail(b, p, n, a)
-        b.scale(p, p, n)
-        b.sub(n, 1.0, p)
+        _normal_tail(b, p, e, a)
+        b.mul(p, p, e)
+        b.sub(e, 1.0, p)
         b.cmplt(a, x, 0.0)
-        b.sel(dst, a, p, n)
+        b.sel(dst, a, p, e)
 
 
 def gelu(b: Builder, dst: Operand, x: Operand) -> None:
-    """dst = x * (1 + erf(x / sqrt(2))) / 2; -0, the limit, at -infinity."""
-    with temporaries(b, dst, 4) as (z, a, p, n):
-        b.max(z, x, -15.0)
-        b.and_(a, z, MAGNITUDE)
+    """dst = x * (1 + erf(x / sqrt(2))) / 2; -0, the limit, at -infinity.
+
+    With the tail of the distribution, that is max(x, 0) - abs(x) * tail(abs(x)).
+    """
+    with temporaries(b, dst, 3) as (a, p, e):
+        b.and_(a, x, MAGNITUDE)
         b.min(a, a, 15.0)
-        _normal_tail(b, p, n, a)
-        with temporaries(b, dst, 1) as (rest,):
-            b.scale(rest, p, n)
-            b.sub(rest, 1.0, rest)
-            b.cmplt(a, z, 0.0)
-            b.sel(p, a, p, rest)
-        b.and_(n, n, a)
-        b.mul(p, p, z)
-        b.scale(dst, p, n)  # last, since the distribution alone may be subnormal
+        _normal_tail(b, p, e, a)
+        b.mul(p, p, a)  # before the exponential, which may be subnormal
+        b.max(a, x, -0.0)
+        b.fnma(dst, p, e, a)
 
 
-def _normal_tail(b: Builder, p: Operand, n: Operand, a: Operand) -> None:
-    """p * 2^n = the normal distribution at -a, 0 <= a <= 15; overwrites a."""
+def _normal_tail(b: Builder, p: Operand, e: Operand, a: Operand) -> None:
+    """p * e = the normal distribution at -a, 0 <= a <= 15; p is at least 1/40."""
     with temporaries(b, p, 4) as (low, u, v, t):
         b.mul(t, a, -0.5)
         b.mul(p, t, a)
         b.fms(low, t, a, p)
+        b.exp(e, p)
         b.fma(t, a, b.constant(0.3), 1.0)
-        rcp_seed(b, u, t, v)
-        b.mul(v, a, u)  # the last step of the reciprocal, without the rounding of 1 + 0.3 a
+        b.rcp(u, t)
+        b.mul(v, a, u)  # a step of the reciprocal, without the rounding of 1 + 0.3 a
         b.sub(t, 1.0, u)
         b.fnma(t, v, 0.3, t)
-        b.fma(t, t, t, t)
-        b.fma(u, u, t, u)
-        b.fma(v, a, u, -_TAIL_CENTRE)
-        expm1_parts(b, p, n, t, low)
+        b.add(low, low, t)  # with what rounding cut off the exponent
+        b.fma(t, u, t, u)
+        b.fma(v, a, t, -_TAIL_CENTRE)
+        b.fma(u, u, low, u)
         polynomial(b, t, v, _TAIL)
-        b.mul(t, t, u)
-        b.fma(p, p, t, t)
+        b.mul(p, t, u)

@@ -15,7 +15,6 @@ from echo_npu.vector.kernels.math.common import (
     polynomial,
     temporaries,
 )
-from echo_npu.vector.kernels.math.reciprocal import rcp_normal
 from echo_npu.vector.program import Builder
 
 _TWO_LOG2_E: Final = (float.fromhex("0x1.715476p+1"), float.fromhex("0x1.4ae0cp-25"))
@@ -106,7 +105,7 @@ def _log2(b: Builder, high: Operand, low: Operand, x: Operand) -> None:
         # log(m) = 2 atanh(q), q = (m - 1) / (m + 1) as a sum q + low
         b.sub(m, m, 1.0)
         b.add(d, m, 2.0)
-        rcp_normal(b, y, d, t)
+        b.rcp(y, d)
         b.mul(q, m, y)
         b.sub(t, d, 2.0)
         b.sub(t, m, t)

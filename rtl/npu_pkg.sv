@@ -93,6 +93,15 @@ package npu_pkg;
     logic        special;  // with an infinity or a NaN
   } block_info_t;
 
+  // Whether a block takes two tiles of an array with so many rows of four int8.
+  function automatic bit splits_blocks(input int unsigned tile);
+    splits_blocks = 4 * tile < BlockValues;
+  endfunction
+  // Blocks of a tile that the array has the sums of at once, each at a tap of its own: one where a block takes two tiles.
+  function automatic int unsigned block_taps(input int unsigned tile);
+    block_taps = splits_blocks(tile) ? 1 : 2;
+  endfunction
+
   // The range of bytes of each operand of a command: the sources first, of them
   // the two of a product before others, the destination last.
   localparam int unsigned Operands = 5;

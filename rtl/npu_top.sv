@@ -141,8 +141,10 @@ module npu_top
   localparam int unsigned ScratchABytes   = BlockM * BlockKTiles * ArrayRows * 4;
   localparam int unsigned ScratchBBytes   = BlockKTiles * ArrayRows * BlockNTiles * ArrayCols * 4;
   localparam int unsigned ScratchAccBytes = AccEntries * ArrayCols * 4;
-  // Tiles of weights in blocks are made for an array of 16 by 16, and two planes of the left operand for a panel.
-  localparam bit          Blocks          = ArrayRows == 16 && DataWidth >= 128 && BlockKTiles >= 2;
+  // Weights in blocks: two planes of the left operand fit a panel. An array of 4 by 4 takes half a block a tile, and an
+  // N block of it holds whole packed tiles.
+  localparam bit          Blocks          = (ArrayRows == 16 && DataWidth >= 128 && BlockKTiles >= 2)
+                                            || (ArrayRows == 4 && BlockKTiles >= 4 && AccEntries >= 4 * BlockM);
   localparam int unsigned HostOutstanding = 16;  // bursts of the host under way, each direction
 
   // Opens every clock gate.

@@ -10,7 +10,8 @@
 // results of one N tile leave while the next is computed. This needs ManyRows
 // rows: a sum must have left the array before the next K tile adds to it.
 // With weights in blocks, a row is two planes of int8, high bytes first, which
-// enter the array one after another, without a gap if the array takes both.
+// enter the array one after another, without a gap if the array takes both. Where
+// a block takes two tiles, panels hold whole blocks.
 // Reset and abort state: nothing read.
 module activation_feeder
   import npu_pkg::*;
@@ -45,6 +46,7 @@ module activation_feeder
 
     output logic                    read_o,
     output logic [AddrBits-1:0]     read_addr_o,
+    output logic                    read_ends_o,      // with weights in blocks: of a tile with which blocks end
     input  logic [Tile*32-1:0]      read_data_i,
 
     // the next row for the array; lanes past the end of K are zero
@@ -55,7 +57,8 @@ module activation_feeder
     output logic                    row_integer_o,    // four int8 a lane
     output logic                    row_blocks_o,     // a plane of a row for weights in blocks
     output logic                    row_low_o,        // with row_blocks_o: the low one
-    output logic                    row_first_o,      // its sums start at zero
+    output logic                    row_ends_o,       // with row_blocks_o: blocks end with this tile
+    output logic                    row_first_o,      // its sums, or those of its block, start at zero
     output logic                    row_last_o,       // its sums are results
     output logic                    row_tile_first_o, // first row with these weights
     output logic                    row_tile_last_o,  // last row with these weights
@@ -73,6 +76,7 @@ module activation_feeder
     logic [AccAddrBits-1:0] acc_addr;
     logic                   integer_product;
     logic                   blocks;
+    logic                   ends;
     logic                   first;
     logic                   last;
     logic                   tile_first;
@@ -129,6 +133,7 @@ module activation_feeder
     m_row[LaneBits-1:0]
   };
   assign read_addr_o  = blocks_i ? planes_addr : rows_addr;
+  assign read_ends_o  = !splits_blocks(Tile) || k_q[LaneBits];
   assign panel_next_o = read_o && last_row && last_m && last_n && last_k;
   assign free_o       = panel_next_o;
   assign n_rounded    = nb_i + dim_t'(Tile - 1);
@@ -140,7 +145,8 @@ module activation_feeder
     tag.acc_addr    = (AccAddrBits'(n_q >> LaneBits) << (2'd2 - flat_i) << (MBits - 2)) | AccAddrBits'(m_q);
     tag.integer_product = fours;
     tag.blocks      = blocks_i;
-    tag.first       = first_k_i && k_q == '0;
+    tag.ends        = blocks_i && read_ends_o;
+    tag.first       = first_k_i && (k_q == '0 || (splits_blocks(Tile) && blocks_i && k_q == dim_t'(Tile)));
     tag.last        = last_k_i && last_k;
     tag.tile_first  = m_q == '0;
     tag.tile_last   = last_m;
@@ -223,6 +229,7 @@ module activation_feeder
   assign row_integer_o     = out_tag.integer_product;
   assign row_blocks_o      = out_tag.blocks;
   assign row_low_o         = out_tag.blocks && index[0];
+  assign row_ends_o        = out_tag.ends;
   assign row_first_o       = out_tag.first;
   assign row_last_o        = out_tag.last;
   assign row_tile_first_o  = out_tag.tile_first && index == '0;
@@ -242,7 +249,7 @@ module activation_feeder
                         {kind_i, blocks_i, k_rows_i, depth_i, k0_i, mb_i, kb_i, nb_i, first_k_i, last_k_i, flat_i},
                         "a panel changed or was withdrawn before it was read", abort_i)
   `NPU_ASSERT_HANDSHAKE(RowHolds, row_valid_o, row_next_i,
-                        {row_acc_addr_o, row_integer_o, row_blocks_o, row_low_o, row_first_o, row_last_o,
+                        {row_acc_addr_o, row_integer_o, row_blocks_o, row_low_o, row_ends_o, row_first_o, row_last_o,
                          row_tile_first_o, row_tile_last_o, row_k_o, row_n_o, row_many_o, row_n_tiles_o},
                         "a row changed or was withdrawn before the array took it", abort_i)
 endmodule

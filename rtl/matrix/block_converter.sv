@@ -6,16 +6,18 @@
 //
 //   e from max|x| = f * 2^e, 1/2 <= f < 1;  i = x * 2^(15 - e), nearest even, limited to 16 bits
 //
-// Two blocks make an entry, the last one of a row alone if need be: one plane
-// holds the high bytes of the integers, the other one the low bytes. A block is
-// collected for its greatest value, then converted beat by beat while the next
-// one arrives, so data is taken in every clock. An entry follows its last beat
-// after a block's beats and one clock.
+// One block makes an entry, or two do, the last one of a row alone if need be:
+// one plane holds the high bytes of the integers, the other one the low bytes. A
+// block is collected for its greatest value, then converted beat by beat while
+// the next one arrives, so data is taken in every clock. An entry follows its
+// last beat after a block's beats and one clock, and stays for one more clock,
+// but for the first beat's values of each plane.
 // Reset and abort state: empty.
 module block_converter
   import npu_pkg::*;
 #(
-    parameter int unsigned DataWidth = 256  // bits of a beat, 128 or 256
+    parameter int unsigned DataWidth = 256,  // bits of a beat: 64, 128 or 256
+    parameter int unsigned Blocks    = 2     // blocks of an entry: 1 or 2
 ) (
     input  logic                   clk_i,
     input  logic                   rst_ni,
@@ -27,9 +29,9 @@ module block_converter
     input  logic                   row_last_i,
 
     output logic                   valid_o,     // an entry
-    output logic [511:0]           high_o,      // bytes; those of a missing second block are anything
-    output logic [511:0]           low_o,
-    output block_info_t [1:0]      info_o,      // of its blocks; a missing one counts as zeros
+    output logic [Blocks*BlockValues*8-1:0] high_o,  // bytes; those of a missing second block are anything
+    output logic [Blocks*BlockValues*8-1:0] low_o,
+    output block_info_t [Blocks-1:0] info_o,    // of its blocks; a missing one counts as zeros
     output logic                   row_last_o
 );
   localparam int unsigned Words = DataWidth / 32;        // values of a beat
@@ -143,37 +145,46 @@ module block_converter
   end
 
   // ---- planes ------------------------------------------------------------------------------
-  logic [1:0][BlockValues*8-1:0] high_q, low_q;
-  block_info_t [1:0] info_q;
-  logic second_q, valid_q, row_last_q, converted;
+  logic [Blocks-1:0][BlockValues*8-1:0] high_q, low_q;
+  block_info_t [Blocks-1:0] info_q;
+  logic valid_q, row_last_q, converted;
+  logic place, ends;  // of the block in the entry; it ends the entry
   assign converted = active_q && step_q == BeatBits'(Beats - 1);
 
-  always_ff @(posedge clk_i) begin
-    if (!rst_ni || abort_i) begin
-      second_q <= 1'b0;
-      valid_q  <= 1'b0;
-    end else begin
-      if (converted) second_q <= !second_q && !last_q;
-      valid_q <= converted && (second_q || last_q);
+  if (Blocks == 2) begin : g_pairs
+    logic second_q;
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni || abort_i) second_q <= 1'b0;
+      else if (converted) second_q <= !second_q && !last_q;
     end
+    assign place = second_q;
+    assign ends  = second_q || last_q;
+  end else begin : g_single
+    assign place = 1'b0;
+    assign ends  = 1'b1;
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || abort_i) valid_q <= 1'b0;
+    else valid_q <= converted && ends;
   end
   always_ff @(posedge clk_i) begin
     if (active_q) begin
       sum_q <= sum;
       for (int unsigned w = 0; w < Words; w++) begin
-        high_q[second_q][(32'(step_q)*Words+w)*8+:8] <= integers[w][15:8];
-        low_q[second_q][(32'(step_q)*Words+w)*8+:8]  <= integers[w][7:0];
+        high_q[place][(32'(step_q)*Words+w)*8+:8] <= integers[w][15:8];
+        low_q[place][(32'(step_q)*Words+w)*8+:8]  <= integers[w][7:0];
       end
     end
     if (converted) begin
       row_last_q <= last_q;
-      info_q[second_q] <= '{
+      info_q[place] <= '{
           sum: sum,
           power: 9'(exponent_q) - 9'd141 - 9'(places_q),  // e - 15
           zero: zero_q,
           special: special_q
       };
-      if (!second_q) info_q[1] <= '{sum: '0, power: '0, zero: 1'b1, special: 1'b0};
+      if (Blocks == 2 && !place) info_q[Blocks-1] <= '{sum: '0, power: '0, zero: 1'b1, special: 1'b0};
     end
   end
 
@@ -184,7 +195,10 @@ module block_converter
   assign info_o     = info_q;
   assign row_last_o = row_last_q;
 
-  if (DataWidth != 128 && DataWidth != 256) begin : g_bad_width
-    $fatal(1, "block_converter: DataWidth must be 128 or 256");
+  if (DataWidth != 64 && DataWidth != 128 && DataWidth != 256) begin : g_bad_width
+    $fatal(1, "block_converter: DataWidth must be 64, 128 or 256");
+  end
+  if (Blocks != 1 && Blocks != 2) begin : g_bad_blocks
+    $fatal(1, "block_converter: an entry has 1 or 2 blocks");
   end
 endmodule

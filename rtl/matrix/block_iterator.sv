@@ -14,8 +14,9 @@
 // if the product has so few rows: the flatter it is, the more columns an N
 // block has. At a quarter, panels are wide: up to twice the columns and half the K
 // tiles. With weights in blocks every panel has half the K tiles, because the
-// left operand's planes take two entries. The first K blocks of a command are
-// small, because the array waits for the first of them.
+// left operand's planes take two entries, and where a block takes two tiles an
+// even number of them. The first K blocks of a command are small, because the
+// array waits for the first of them.
 // Reset and abort state: no block.
 module block_iterator
   import npu_pkg::*;
@@ -90,6 +91,7 @@ module block_iterator
     // K blocks of the first result block have one tile, one tile, then two tiles each.
     k_step = k_most;
     if (first_block_q && k_most > dim_t'(Tile)) k_step = (k_q < dim_t'(2 * Tile)) ? dim_t'(Tile) : dim_t'(2 * Tile);
+    if (first_block_q && command_i.blocks != BlocksNone && splits_blocks(Tile)) k_step = dim_t'(2 * Tile);
   end
 
   assign m_left    = command_i.m - m_q;

@@ -7,16 +7,17 @@
 //
 //   v = float32(S) * d;  with minima v = v + float32(sum of i) * m;  acc = acc + v * 2^power
 //
-// Sums leave the array at two places, taps: those of a tile's first block in the
-// middle, those of its second one at the bottom. A row of the left operand
-// enters the array as two planes, high bytes first; the low one carries its
-// token. The tap combines them. A tap has a row at most every second clock, and
-// the middle one's wait a clock, so the caller sees to it that both never arrive
-// in one clock (see the engine): one pipeline serves both.
+// Where a tile holds two blocks, sums leave the array at two places, taps: those
+// of its first block in the middle, those of its second one at the bottom. With
+// one tap all leave at the bottom. A row of the left operand enters the array as
+// two planes, high bytes first; the low one carries its token. The tap combines
+// them. A tap has a row at most every second clock, and the middle one's wait a
+// clock, so the caller sees to it that both never arrive in one clock (see the
+// engine): one pipeline serves both.
 //
 // What a row and a tile need comes ahead, in their order, and waits in rings: the
-// integers' sums and powers of each row's two blocks, and scales and minima of
-// each tile's columns.
+// integers' sums and powers of each row's blocks, and scales and minima of each
+// tile's columns.
 // Reset and abort state: nothing under way, the rings empty.
 module block_scaler
   import npu_pkg::*;
@@ -25,6 +26,7 @@ module block_scaler
   import vector_alu_pkg::alu_i2f;
 #(
     parameter int unsigned Tile     = 16,  // columns of the array
+    parameter int unsigned Taps     = 2,   // 1 or 2
     parameter int unsigned AddrBits = 10,  // of an accumulator row
     parameter int unsigned Rows     = 64,  // rows that wait at most, a power of two
     parameter int unsigned Tiles    = 8    // tiles that wait at most, a power of two
@@ -36,20 +38,21 @@ module block_scaler
 
     // ahead of the sums
     input  logic                 row_push_i,
-    input  block_info_t [1:0]    row_info_i,     // of its two blocks
+    input  block_info_t [Taps-1:0] row_info_i,   // of its blocks, one for each tap
     input  logic                 tile_push_i,
     input  logic                 tile_minima_i,  // the tile has minima
-    input  logic [Tile*32-1:0]   tile_scales_i,  // float16 of the columns, of block 0, then of block 1
-    input  logic [Tile*32-1:0]   tile_mins_i,    // likewise
+    input  logic [Taps*Tile*16-1:0] tile_scales_i, // float16 of the columns, of block 0, then of block 1
+    input  logic [Taps*Tile*16-1:0] tile_mins_i, // likewise
 
-    // sums of the middle [0] and of the bottom [1]
-    input  logic [1:0]           high_i,         // the high plane's are here; its token comes with the low one's
-    input  logic [1:0]           valid_i,        // the low plane's are here, with their token
-    input  logic [Tile*32-1:0]   sums_i [2],
-    input  logic [AddrBits-1:0]  addr_i [2],
-    input  logic [1:0]           first_i,        // the accumulation begins with this tile
-    input  logic [1:0]           last_i,         // it ends with this tile
-    input  logic [1:0]           tile_last_i,    // the last row of the tile
+    // sums of the middle and, last, of the bottom
+    input  logic [Taps-1:0]      high_i,         // the high plane's are here; its token comes with the low one's
+    input  logic [Taps-1:0]      valid_i,        // the low plane's are here, with their token
+    input  logic [Tile*32-1:0]   sums_i [Taps],
+    input  logic [AddrBits-1:0]  addr_i [Taps],
+    input  logic [Taps-1:0]      first_i,        // the accumulation begins with this tile
+    input  logic [Taps-1:0]      last_i,         // it ends with this tile
+    input  logic [Taps-1:0]      tile_last_i,    // the last row of the tile
+    output logic [Tile*32-1:0]   combined_o,     // with one tap: the sums of both planes, with those of the low one
 
     // accumulators: data follows a read by one clock
     output logic                 read_o,
@@ -68,11 +71,11 @@ module block_scaler
   typedef fp32_t row_t [Tile];
 
   // ---- rings ----------------------------------------------------------------------------
-  block_info_t [1:0] info_q [Rows];
-  logic [RowBits:0] rows_in_q, rows_out_q [2];
-  logic [Tile*32-1:0] scales_q [Tiles], mins_q [Tiles];
+  block_info_t [Taps-1:0] info_q [Rows];
+  logic [RowBits:0] rows_in_q, rows_out_q [Taps];
+  logic [Taps*Tile*16-1:0] scales_q [Tiles], mins_q [Tiles];
   logic [Tiles-1:0] minima_q;
-  logic [TileBits:0] tiles_in_q, tiles_out_q [2];
+  logic [TileBits:0] tiles_in_q, tiles_out_q [Taps];
 
   always_ff @(posedge clk_i) begin
     if (row_push_i) info_q[rows_in_q[RowBits-1:0]] <= row_info_i;
@@ -84,6 +87,8 @@ module block_scaler
   end
 
   // ---- taps --------------------------------------------------------------------------------
+  localparam int unsigned Bottom = Taps - 1;
+
   typedef struct packed {
     logic                valid;
     logic                tap;
@@ -93,16 +98,42 @@ module block_scaler
     logic                tile_last;
   } token_t;
 
-  logic [Tile*32-1:0] high_q [2], middle_q;
-  token_t middle_token_q;
+  logic [Tile*32-1:0] high_q [Taps], middle;
+  token_t middle_token;
 
   function automatic logic [Tile*32-1:0] combined(input logic [Tile*32-1:0] high, input logic [Tile*32-1:0] low);
     for (int unsigned c = 0; c < Tile; c++) combined[c*32+:32] = (high[c*32+:32] << 8) + low[c*32+:32];
   endfunction
 
   always_ff @(posedge clk_i) begin
-    for (int unsigned t = 0; t < 2; t++) if (high_i[t]) high_q[t] <= sums_i[t];
-    if (valid_i[0]) middle_q <= combined(high_q[0], sums_i[0]);
+    for (int unsigned t = 0; t < Taps; t++) if (high_i[t]) high_q[t] <= sums_i[t];
+  end
+
+  if (Taps == 2) begin : g_middle
+    logic [Tile*32-1:0] middle_q;
+    token_t middle_token_q;
+    always_ff @(posedge clk_i) begin
+      if (valid_i[0]) middle_q <= combined(high_q[0], sums_i[0]);
+    end
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni || abort_i) middle_token_q <= '0;
+      else
+        middle_token_q <= '{
+            valid: valid_i[0],
+            tap: 1'b0,
+            addr: addr_i[0],
+            first: first_i[0],
+            last: last_i[0],
+            tile_last: tile_last_i[0]
+        };
+    end
+    assign combined_o   = '0;
+    assign middle       = middle_q;
+    assign middle_token = middle_token_q;
+  end else begin : g_no_middle
+    assign combined_o   = combined(high_q[Bottom], sums_i[Bottom]);
+    assign middle       = '0;
+    assign middle_token = '0;
   end
 
   // ---- pipeline ------------------------------------------------------------------------------
@@ -115,22 +146,22 @@ module block_scaler
   logic [TileBits-1:0] entering_tile;
   logic [Stages-1:0] stage_minima_q;
   row_t float_q, product_q, term_q, offset_q, scaled_q, total_q;
-  row_t factor_q [2], minimum_q [2];
+  row_t factor_q [Taps], minimum_q [Taps];
   logic [Tile*32-1:0] sums_q;
-  logic [1:0] known_q;  // the factors of the tap are those of its tile
+  logic [Taps-1:0] known_q;  // the factors of the tap are those of its tile
   fp32_t row_sum_q;
 
   always_comb begin
     entering = '0;
-    if (middle_token_q.valid) entering = middle_token_q;
-    else if (valid_i[1])
+    if (middle_token.valid) entering = middle_token;
+    else if (valid_i[Bottom])
       entering = '{
           valid: 1'b1,
-          tap: 1'b1,
-          addr: addr_i[1],
-          first: first_i[1],
-          last: last_i[1],
-          tile_last: tile_last_i[1]
+          tap: 1'(Bottom),
+          addr: addr_i[Bottom],
+          first: first_i[Bottom],
+          last: last_i[Bottom],
+          tile_last: tile_last_i[Bottom]
       };
     entering_info = info_q[rows_out_q[entering.tap][RowBits-1:0]][entering.tap];
     entering_tile = tiles_out_q[entering.tap][TileBits-1:0];
@@ -138,24 +169,15 @@ module block_scaler
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) begin
-      middle_token_q <= '0;
-      rows_in_q      <= '0;
-      tiles_in_q     <= '0;
-      known_q        <= '0;
-      for (int unsigned t = 0; t < 2; t++) begin
+      rows_in_q  <= '0;
+      tiles_in_q <= '0;
+      known_q    <= '0;
+      for (int unsigned t = 0; t < Taps; t++) begin
         rows_out_q[t]  <= '0;
         tiles_out_q[t] <= '0;
       end
       for (int unsigned s = 0; s < Stages; s++) token_q[s] <= '0;
     end else begin
-      middle_token_q <= '{
-          valid: valid_i[0],
-          tap: 1'b0,
-          addr: addr_i[0],
-          first: first_i[0],
-          last: last_i[0],
-          tile_last: tile_last_i[0]
-      };
       if (row_push_i) rows_in_q <= rows_in_q + 1'b1;
       if (tile_push_i) tiles_in_q <= tiles_in_q + 1'b1;
       if (entering.valid) begin
@@ -198,7 +220,7 @@ module block_scaler
 
   always_ff @(posedge clk_i) begin
     if (entering.valid) begin
-      sums_q                 <= entering.tap ? combined(high_q[1], sums_i[1]) : middle_q;
+      sums_q                 <= (entering.tap == 1'(Bottom)) ? combined(high_q[Bottom], sums_i[Bottom]) : middle;
       stage_info_q[Summed]   <= entering_info;
       stage_minima_q[Summed] <= minima_q[entering_tile];
       if (!known_q[entering.tap]) begin
@@ -237,20 +259,24 @@ module block_scaler
   assign read_o      = token_q[Offset].valid && !(token_q[Offset].first && !token_q[Offset].tap);
   assign read_addr_o = token_q[Offset].addr;
   assign valid_o     = token_q[Added].valid;
-  assign result_o    = token_q[Added].last && token_q[Added].tap;
-  assign tile_done_o = token_q[Added].tile_last && token_q[Added].tap;
+  assign result_o    = token_q[Added].last && token_q[Added].tap == 1'(Bottom);
+  assign tile_done_o = token_q[Added].tile_last && token_q[Added].tap == 1'(Bottom);
   assign addr_o      = token_q[Added].addr;
 
   always_comb begin
-    busy_o = middle_token_q.valid;
+    busy_o = middle_token.valid;
     for (int unsigned s = 0; s < Stages; s++) busy_o |= token_q[s].valid;
   end
 
-  `NPU_ASSERT(OneRow, !(middle_token_q.valid && valid_i[1]), "sums of both taps arrived in one clock")
+  `NPU_ASSERT(OneRow, !(middle_token.valid && valid_i[Bottom]), "sums of both taps arrived in one clock")
   `NPU_ASSERT(RowsKnown, !entering.valid || rows_out_q[entering.tap] != rows_in_q, "sums came before their row's facts")
   `NPU_ASSERT(TilesKnown, !entering.valid || tiles_out_q[entering.tap] != tiles_in_q, "sums came before their scales")
-  `NPU_ASSERT(RoomForRow, !row_push_i || (RowBits + 1)'(rows_in_q - rows_out_q[1]) != (RowBits + 1)'(Rows),
+  `NPU_ASSERT(RoomForRow, !row_push_i || (RowBits + 1)'(rows_in_q - rows_out_q[Bottom]) != (RowBits + 1)'(Rows),
               "the ring of rows overflows")
-  `NPU_ASSERT(RoomForTile, !tile_push_i || (TileBits + 1)'(tiles_in_q - tiles_out_q[1]) != (TileBits + 1)'(Tiles),
+  `NPU_ASSERT(RoomForTile, !tile_push_i || (TileBits + 1)'(tiles_in_q - tiles_out_q[Bottom]) != (TileBits + 1)'(Tiles),
               "the ring of tiles overflows")
+
+  if (Taps != 1 && Taps != 2) begin : g_bad_taps
+    $fatal(1, "block_scaler: Taps must be 1 or 2");
+  end
 endmodule

@@ -13,7 +13,9 @@
 // (block_iterator), each at its own pace: only missing data or room stops one.
 //
 // With weights in blocks the array has two planes of int8 a row and block_scaler
-// adds to the accumulators, instead of the array.
+// adds to the accumulators, instead of the array. Where a block takes two tiles,
+// the sums of its first one wait in a memory of partial sums, and enter the array
+// again beside the low plane of its second one.
 //
 // Two commands may be under way: while the results of one drain, the operands of
 // the next are fetched and multiplied. Its results wait until the first one's
@@ -29,7 +31,7 @@ module matrix_engine
     parameter int unsigned BlockKTiles = 4,    // tiles of a K block, a power of two
     parameter int unsigned BlockNTiles = 16,   // tiles of an N block, a power of two; 2 or more beside BlockKTiles 1
     parameter int unsigned AccEntries  = 1024, // accumulator rows: one to BlockNTiles times BlockM, a power of two
-    parameter bit          Blocks      = 1'b1  // weights in blocks; needs Tile 16, DataWidth 128 or 256, BlockKTiles 2
+    parameter bit          Blocks      = 1'b1  // weights in blocks; see npu_top for the sizes that can have them
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
@@ -90,6 +92,8 @@ module matrix_engine
   localparam int unsigned BAddrBits  = $clog2(2 * BlockKTiles * BlockN);
   localparam int unsigned CAddrBits  = $clog2(AccEntries);
   localparam int unsigned ManyRows   = Tile + 8;
+  localparam bit          Split      = splits_blocks(Tile);  // a block takes two tiles
+  localparam int unsigned Taps       = block_taps(Tile);
 
   // ---- commands ------------------------------------------------------------------------
   matrix_command_t command_q [2];
@@ -247,13 +251,13 @@ module matrix_engine
       .clk_o   (loader_b_clk)
   );
 
-  logic a_read, b_read, a_free, b_free;
+  logic a_read, b_read, a_read_ends, b_read_ends, a_free, b_free;
   logic [1:0] a_write, b_write;
   logic [3:0] a_write_bytes, b_write_bytes;
   logic [AAddrBits-1:0] a_write_addr, a_read_addr;
   logic [BAddrBits-1:0] b_write_addr, b_read_addr;
   logic [EntryBits-1:0] a_write_data [2], b_write_data [2], a_read_data, b_read_data;
-  block_info_t [1:0] a_info, b_info;
+  block_info_t [Taps-1:0] a_info, b_info;
   logic a_info_write, b_info_write;
   logic [1:0] a_scales, b_scales;
   logic [7:0] a_loaded, b_loaded;
@@ -421,6 +425,7 @@ module matrix_engine
       .free_o        (b_free),
       .read_o        (b_read),
       .read_addr_o   (b_read_addr),
+      .read_ends_o   (b_read_ends),
       .read_data_i   (b_read_data),
       .shadow_free_i (shadow_free),
       .shadow_start_o(shadow_start),
@@ -433,13 +438,15 @@ module matrix_engine
   typedef struct packed {
     logic                 valid;
     logic                 blocks;
+    logic                 ends;  // with blocks: they end with this tile
     logic [CAddrBits-1:0] acc_addr;
     logic                 first;
     logic                 last;
     logic                 tile_last;
   } token_t;
 
-  logic row_valid, row_issue, row_integer, row_blocks, row_low, row_first, row_last, row_tile_first, row_tile_last, row_many;
+  logic row_valid, row_issue, row_integer, row_blocks, row_low, row_ends, row_first, row_last, row_tile_first, row_tile_last;
+  logic row_many;
   logic [EntryBits-1:0] row;
   logic [CAddrBits-1:0] row_acc_addr;
   logic [LaneBits+2:0] row_k;
@@ -476,6 +483,7 @@ module matrix_engine
       .free_o           (a_free),
       .read_o           (a_read),
       .read_addr_o      (a_read_addr),
+      .read_ends_o      (a_read_ends),
       .read_data_i      (a_read_data),
       .row_valid_o      (row_valid),
       .row_next_i       (row_issue),
@@ -484,6 +492,7 @@ module matrix_engine
       .row_integer_o    (row_integer),
       .row_blocks_o     (row_blocks),
       .row_low_o        (row_low),
+      .row_ends_o       (row_ends),
       .row_first_o      (row_first),
       .row_last_o       (row_last),
       .row_tile_first_o (row_tile_first),
@@ -502,10 +511,11 @@ module matrix_engine
   // tiles; fewer tiles than that may be inside.
   //
   // Of two planes the low one has the token. Rows for weights in blocks add to the accumulators later than others and
-  // so do not mix with them. The scaler takes the sums of one tap a clock: those of the middle come Tile/2 - 1 clocks
-  // before those of the bottom (middle sums wait a clock), so a row does not follow another by that many. Between the
-  // taps a row's sums are in its accumulators, so the first row of a tile, which may have the same ones, waits five
-  // clocks behind a tile of one or two rows.
+  // so do not mix with them. With two taps the scaler takes the sums of one a clock: those of the middle come
+  // Tile/2 - 1 clocks before those of the bottom (middle sums wait a clock), so a row does not follow another by that
+  // many. Between the taps a row's sums are in its accumulators, so the first row of a tile, which may have the same
+  // ones, waits five clocks behind a tile of one or two rows. With one tap a row's sums are in its accumulators, or among
+  // the partial ones, before its next tile enters, as with other types.
   localparam int unsigned Middle = Tile / 2 + 2;  // token stage at which the sums of the upper half leave the array
   localparam int unsigned Clash  = (Tile < 8) ? 0 : Tile / 2 - 3;  // of a row so far ahead; the next is half a row on
   localparam int unsigned Last = Tile + 2;        // token stage at which sums leave the array
@@ -514,6 +524,7 @@ module matrix_engine
   assign issued = '{
           valid: row_issue && (!row_blocks || row_low),
           blocks: row_blocks,
+          ends: row_ends,
           acc_addr: row_acc_addr,
           first: row_first,
           last: row_last,
@@ -531,8 +542,8 @@ module matrix_engine
   assign sums_ok      = !row_tile_first || row_many || dim_t'(tiles_inside) < row_n_tiles;
   assign room_ok      = !row_last || (CAddrBits + 1)'(results_q - read_count) != (CAddrBits + 1)'(AccEntries);
   assign order_ok     = (row_blocks == blocks_q || !(tokens || scaling))
-                        && !(row_blocks && !row_low && pipe_q[Clash].valid)
-                        && !(row_blocks && row_tile_first && tile_rows_q != 2'd3
+                        && !(Taps == 2 && row_blocks && !row_low && pipe_q[Clash].valid)
+                        && !(Taps == 2 && row_blocks && row_tile_first && tile_rows_q != 2'd3
                              && (pipe_q[0].valid || pipe_q[1].valid || pipe_q[2].valid));
   assign row_issue    = row_valid && weights_ok && sums_ok && room_ok && order_ok;
 
@@ -561,12 +572,15 @@ module matrix_engine
     else if (row_issue && row_tile_first) shadow_pending_q <= 1'b0;
   end
 
-  logic scaled_valid, scaled_result, scaled_tile_done, scaled_read;
+  logic scaled_valid, scaled_result, scaled_tile_done, scaled_read, tile_done;
+  logic partial_write;  // the sums of a block's first tile leave the array
   logic [CAddrBits-1:0] scaled_addr, scaled_read_addr;
   logic [EntryBits-1:0] scaled;
   logic result_write;
   assign result_write = (pipe_q[Last].valid && !pipe_q[Last].blocks && pipe_q[Last].last)
                         || (scaled_valid && scaled_result);
+  assign tile_done = (pipe_q[Last].valid && !pipe_q[Last].blocks && pipe_q[Last].tile_last)
+                     || (scaled_valid && scaled_tile_done);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) begin
@@ -578,16 +592,21 @@ module matrix_engine
     end else begin
       pipe_q <= {pipe_q[Last-1:0], issued};
       if (row_issue && row_tile_first) tiles_started_q <= tiles_started_q + 8'd1;
-      if ((pipe_q[Last].valid && !pipe_q[Last].blocks && pipe_q[Last].tile_last) || (scaled_valid && scaled_tile_done))
-        tiles_done_q <= tiles_done_q + 8'd1;
+      tiles_done_q <= tiles_done_q + 8'(tile_done) + 8'(partial_write && pipe_q[Last].tile_last);
       results_q <= results_q + (CAddrBits + 1)'(issued.valid && row_last);
       written_q <= written_q + (CAddrBits + 1)'(result_write);
     end
   end
 
-  logic [EntryBits-1:0] sum_in, sum_middle, sum_out, finished, acc_data, result_data;
-  logic array_busy;
-  assign sum_in = (pipe_q[2].first || pipe_q[2].blocks) ? '0 : acc_data;
+  logic [EntryBits-1:0] sum_in, sum_middle, sum_out, finished, acc_data, partial_data, result_data;
+  logic array_busy, adds_partial;  // the row adds to the sums of its blocks' first tile
+  assign adds_partial = Split && pipe_q[2].valid && pipe_q[2].blocks && pipe_q[2].ends;
+
+  always_comb begin
+    sum_in = acc_data;
+    if (pipe_q[2].first || pipe_q[2].blocks) sum_in = '0;
+    if (adds_partial) sum_in = partial_data;
+  end
 
   systolic_array #(
       .Tile(Tile)
@@ -600,7 +619,7 @@ module matrix_engine
       .valid_i       (row_issue),
       .integer_i     (row_integer),
       .unsigned_i    (row_low),
-      .halves_i      (row_blocks),
+      .halves_i      (row_blocks && !Split),
       .swap_i        (row_tile_first),
       .data_i        (row),
       .sum_i         (sum_in),
@@ -619,11 +638,11 @@ module matrix_engine
   );
 
   // Weights in blocks read first: a row's upper sums replace those of the row before with the same accumulators at the
-  // edge at which these are read to take their lower ones.
+  // edge at which these are read to take their lower ones. With one tap a row is read and written once.
   ram_1r1w #(
       .Width    (EntryBits),
       .Depth    (AccEntries),
-      .ReadFirst(Blocks)
+      .ReadFirst(Blocks && Taps == 2)
   ) u_accumulators (
       .clk_i,
       .rst_ni,
@@ -656,13 +675,14 @@ module matrix_engine
   if (Blocks) begin : g_scaler
     // Facts of a block of the left operand are beside its panel, one entry for both planes. They are read with the
     // low plane, and scales and minima with a tile's first row, for the scaler to keep until the sums come.
-    localparam int unsigned InfoBits = 2 * $bits(block_info_t);
+    localparam int unsigned InfoBits  = Taps * $bits(block_info_t);
+    localparam int unsigned ScaleBits = Taps * Tile * 16;
     logic info_read, tile_read, info_here_q, tile_here_q, minima_q;
-    block_info_t [1:0] info;
-    logic [EntryBits-1:0] scales, minima;
+    block_info_t [Taps-1:0] info;
+    logic [ScaleBits-1:0] scales, minima;
 
-    assign info_read = a_read && w_blocks[WalkRow] != BlocksNone && a_read_addr[LaneBits];
-    assign tile_read = b_read && w_blocks[WalkWeight] != BlocksNone && b_read_addr[LaneBits-1:0] == '0;
+    assign info_read = a_read && w_blocks[WalkRow] != BlocksNone && a_read_addr[LaneBits] && a_read_ends;
+    assign tile_read = b_read && w_blocks[WalkWeight] != BlocksNone && b_read_addr[LaneBits-1:0] == '0 && b_read_ends;
 
     ram_1r1w #(
         .Width(InfoBits),
@@ -679,28 +699,28 @@ module matrix_engine
     );
 
     ram_1r1w #(
-        .Width(EntryBits),
+        .Width(ScaleBits),
         .Depth(1 << (BAddrBits - LaneBits))
     ) u_scales (
         .clk_i,
         .rst_ni,
         .write_i     (b_scales[0]),
         .write_addr_i(b_write_addr[BAddrBits-1:LaneBits]),
-        .write_data_i(b_write_data[0]),
+        .write_data_i(b_write_data[0][ScaleBits-1:0]),
         .read_i      (tile_read),
         .read_addr_i (b_read_addr[BAddrBits-1:LaneBits]),
         .read_data_o (scales)
     );
 
     ram_1r1w #(
-        .Width(EntryBits),
+        .Width(ScaleBits),
         .Depth(1 << (BAddrBits - LaneBits))
     ) u_minima (
         .clk_i,
         .rst_ni,
         .write_i     (b_scales[1]),
         .write_addr_i(b_write_addr[BAddrBits-1:LaneBits]),
-        .write_data_i(b_write_data[0]),
+        .write_data_i(b_write_data[0][ScaleBits-1:0]),
         .read_i      (tile_read && w_blocks[WalkWeight] == BlocksQ41),
         .read_addr_i (b_read_addr[BAddrBits-1:LaneBits]),
         .read_data_o (minima)
@@ -719,10 +739,55 @@ module matrix_engine
       minima_q <= w_blocks[WalkWeight] == BlocksQ41;
     end
 
+    // The token stages at which sums leave the array. Those of a block's first tile are not the scaler's.
+    localparam int unsigned Stage [2] = '{(Taps == 2) ? Middle : Last, Last};
     logic scaler_clk;
-    logic [1:0] tap_high, tap_valid;
-    assign tap_high  = {pipe_q[Last-1].valid && pipe_q[Last-1].blocks, pipe_q[Middle-1].valid && pipe_q[Middle-1].blocks};
-    assign tap_valid = {pipe_q[Last].valid && pipe_q[Last].blocks, pipe_q[Middle].valid && pipe_q[Middle].blocks};
+    logic [Taps-1:0] tap_high, tap_valid, tap_first, tap_last, tap_tile_last;
+    logic [EntryBits-1:0] tap_sums [Taps], combined;
+    logic [CAddrBits-1:0] tap_addr [Taps];
+    for (genvar t = 0; t < Taps; t++) begin : g_tap
+      assign tap_high[t]      = pipe_q[Stage[t]-1].valid && pipe_q[Stage[t]-1].blocks;
+      assign tap_valid[t]     = pipe_q[Stage[t]].valid && pipe_q[Stage[t]].blocks && (!Split || pipe_q[Stage[t]].ends);
+      assign tap_first[t]     = pipe_q[Stage[t]].first;
+      assign tap_last[t]      = pipe_q[Stage[t]].last;
+      assign tap_tile_last[t] = pipe_q[Stage[t]].tile_last;
+      assign tap_addr[t]      = pipe_q[Stage[t]].acc_addr;
+      assign tap_sums[t]      = (t == Taps - 1) ? sum_out : sum_middle;
+    end
+
+    if (Split) begin : g_partial
+      assign partial_write = pipe_q[Last].valid && pipe_q[Last].blocks && !pipe_q[Last].ends;
+      ram_1r1w #(
+          .Width(EntryBits),
+          .Depth(AccEntries)
+      ) u_partial (
+          .clk_i,
+          .rst_ni,
+          .write_i     (partial_write),
+          .write_addr_i(pipe_q[Last].acc_addr),
+          .write_data_i(combined),
+          .read_i      (pipe_q[1].valid && pipe_q[1].blocks && pipe_q[1].ends),
+          .read_addr_i (pipe_q[1].acc_addr),
+          .read_data_o (partial_data)
+      );
+
+      logic partial_inside;  // the first tile's sums that a row adds to are still in the array
+      always_comb begin
+        partial_inside = 1'b0;
+        for (int unsigned s = 2; s <= Last; s++) begin
+          if (pipe_q[s].valid && !pipe_q[s].ends && pipe_q[s].acc_addr == pipe_q[1].acc_addr) partial_inside = 1'b1;
+        end
+      end
+      `NPU_ASSERT(PartialThere, !(pipe_q[1].valid && pipe_q[1].blocks && pipe_q[1].ends && partial_inside),
+                  "a row for the second tile of a block came before the sums of the first one had left the array")
+    end else begin : g_no_partial
+      assign partial_write = 1'b0;
+      assign partial_data  = '0;
+
+      logic unused_combined;
+      assign unused_combined = &{1'b0, combined};
+    end
+
     clock_gate u_scaler_gate (
         .clk_i,
         .enable_i(info_here_q || tile_here_q || tap_high != '0 || tap_valid != '0 || scaling || stops),
@@ -732,7 +797,9 @@ module matrix_engine
 
     block_scaler #(
         .Tile    (Tile),
-        .AddrBits(CAddrBits)
+        .Taps    (Taps),
+        .AddrBits(CAddrBits),
+        .Rows    (4 * Tile)
     ) u_scaler (
         .clk_i        (scaler_clk),
         .rst_ni,
@@ -746,11 +813,12 @@ module matrix_engine
         .tile_mins_i  (minima),
         .high_i       (tap_high),
         .valid_i      (tap_valid),
-        .sums_i       ('{sum_middle, sum_out}),
-        .addr_i       ('{pipe_q[Middle].acc_addr, pipe_q[Last].acc_addr}),
-        .first_i      ({pipe_q[Last].first, pipe_q[Middle].first}),
-        .last_i       ({pipe_q[Last].last, pipe_q[Middle].last}),
-        .tile_last_i  ({pipe_q[Last].tile_last, pipe_q[Middle].tile_last}),
+        .sums_i       (tap_sums),
+        .addr_i       (tap_addr),
+        .first_i      (tap_first),
+        .last_i       (tap_last),
+        .tile_last_i  (tap_tile_last),
+        .combined_o   (combined),
         .read_o       (scaled_read),
         .read_addr_o  (scaled_read_addr),
         .read_data_i  (acc_data),
@@ -769,10 +837,15 @@ module matrix_engine
     assign scaled_addr      = '0;
     assign scaled_read_addr = '0;
     assign scaled           = '0;
+    assign partial_write    = 1'b0;
+    assign partial_data     = '0;
 
     logic unused_blocks;
-    assign unused_blocks = &{1'b0, sum_middle, a_info_write, a_info[0].sum, a_info[0].power, a_info[0].zero, a_info[0].special,
-                             a_info[1].sum, a_info[1].power, a_info[1].zero, a_info[1].special, b_scales};
+    assign unused_blocks = &{1'b0, sum_middle, a_read_ends, b_read_ends, a_info_write, b_scales};
+    for (genvar t = 0; t < Taps; t++) begin : g_unused_planes
+      logic unused_info;
+      assign unused_info = &{1'b0, a_info[t].sum, a_info[t].power, a_info[t].zero, a_info[t].special};
+    end
   end
 
   result_drain #(
@@ -824,10 +897,16 @@ module matrix_engine
   logic unused;
   assign unused = &{1'b0, w_first_k[WalkA], w_first_k[WalkB], w_first_k[WalkWeight], w_first_k[WalkDrain],
                     w_last_k[WalkA], w_last_k[WalkB], w_last_k[WalkDrain], w_wide[WalkA], w_wide[WalkRow],
-                    w_wide[WalkDrain], a_scales, b_info_write, b_info[0].sum, b_info[0].power, b_info[0].zero,
-                    b_info[0].special, b_info[1].sum, b_info[1].power, b_info[1].zero, b_info[1].special};
+                    w_wide[WalkDrain], a_scales, b_info_write};
+  for (genvar t = 0; t < Taps; t++) begin : g_unused_info
+    logic unused_info;
+    assign unused_info = &{1'b0, b_info[t].sum, b_info[t].power, b_info[t].zero, b_info[t].special};
+  end
 
-  if (Blocks && BlockKTiles < 2) begin : g_bad_blocks
-    $fatal(1, "matrix_engine: with weights in blocks a K block has at least two tiles");
+  if (Blocks && BlockKTiles < (Split ? 4 : 2)) begin : g_bad_blocks
+    $fatal(1, "matrix_engine: with weights in blocks half a K block is at least a block deep");
+  end
+  if (Blocks && Split && AccEntries / BlockM * Tile < TileColumns) begin : g_bad_columns
+    $fatal(1, "matrix_engine: with weights in blocks an N block has at least the columns of a packed tile");
   end
 endmodule

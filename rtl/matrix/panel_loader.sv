@@ -23,6 +23,13 @@
 // The right operand's packed tiles are unpacked to int8, and their scales and
 // minima are passed on, one entry each a tile before its rows.
 //
+// Where a tile of the array has half a block, a packed tile is several tiles in
+// both directions. A panel begins and ends with whole blocks: of a packed tile
+// the other block is passed over. Facts, scales and minima are those of the tile
+// with which a block ends. A block has its first 16 values in its first tile, but
+// nibbles come in bytes of values 16 apart, so with them it has the values 0 to 7
+// and 16 to 23, in both operands: the sum over a block is exact in any order.
+//
 // A wide panel has twice the X tiles and half the K tiles. Words past the end of
 // a row in memory are zero, and so are the bytes of a word past the end of K:
 // dma_read zeroes the bytes behind the end of a row in its last beat.
@@ -35,7 +42,7 @@ module panel_loader
     parameter int unsigned Tile        = 16,   // rows and columns of the array, a power of two from 4 to 64
     parameter int unsigned BlockX      = 128,  // most elements in X of a panel that is not wide, a power of two
     parameter int unsigned AddrBits    = 10,   // of an entry of the on-chip memory, at least $clog2(Tile) + 2
-    parameter bit          Blocks      = 1'b0, // takes weights in blocks; Tile is 16 then, DataWidth 128 or 256
+    parameter bit          Blocks      = 1'b0, // takes weights in blocks; Tile is 4 then, or 16 and DataWidth 128 or 256
     parameter bit          Left        = 1'b0  // of the left operand
 ) (
     input  logic                 clk_i,
@@ -74,8 +81,8 @@ module panel_loader
     output logic [3:0]           write_bytes_o,
     // with weights in blocks
     output logic                 info_write_o,  // left: info_o is of the planes that are written
-    output block_info_t [1:0]    info_o,
-    output logic [1:0]           scales_o,      // right: write_data_o[0] is [0] the scales, [1] the minima of a tile
+    output block_info_t [block_taps(Tile)-1:0] info_o,
+    output logic [1:0]           scales_o,      // right: write_data_o[0] has [0] the scales, [1] the minima of a tile
 
     // progress
     output logic                 idle_o,        // all requested data has arrived
@@ -91,6 +98,12 @@ module panel_loader
   localparam int unsigned Beat16     = DataWidth / 16;
   localparam int unsigned Beat8      = DataWidth / 8;
   localparam int unsigned UnitBits   = $clog2(EntryBeats) + 2;
+  localparam bit          Split      = splits_blocks(Tile);
+  localparam int unsigned Taps       = block_taps(Tile);
+  // A row of a packed tile in entries, and its scales or minima.
+  localparam int unsigned RowEntries  = Split ? TileDepth / (4 * Tile) : 1;
+  localparam int unsigned HeadEntries = Split ? TileColumns / Tile * (TileDepth / BlockValues) : 1;
+  localparam int unsigned PartBits    = $clog2(2 * HeadEntries + TileColumns * RowEntries);
 
   // ---- requests ------------------------------------------------------------------
   typedef struct packed {
@@ -99,6 +112,8 @@ module panel_loader
     matrix_type_e kind;
     blocks_e      blocks;
     dim_t         rows;   // of memory
+    logic         second; // the first packed tile's second block is the panel's first
+    logic [TileBits-1:0] k_tiles; // of packed tiles, where they are more than the panel's
   } pending_t;
 
   logic [1:0] held_q;  // panels requested and not yet freed
@@ -108,9 +123,9 @@ module panel_loader
 
   logic converting;  // float32 is on its way to the planes
 
-  // Tiles that hold so many words, or so many columns.
-  function automatic logic [31:0] tiles(input dim_t count);
-    tiles = (32'(count) + 32'(Tile - 1)) >> LaneBits;
+  // Packed tiles that hold so many words, or so many columns.
+  function automatic logic [31:0] packed_tiles_of(input dim_t count);
+    packed_tiles_of = (32'(count) + 32'(TileColumns - 1)) >> $clog2(TileColumns);
   endfunction
 
   assign desc_valid_o = panel_valid_i && held_q != 2'd2 && !pending_full;
@@ -137,13 +152,22 @@ module panel_loader
       desc_o.row_bytes = k_count << x_shift;
     end
     if (Blocks && !Left && blocks_i != BlocksNone) begin
-      // A row of tiles for each X tile.
-      desc_o.addr      = base_i + (address_t'(x0_i) >> LaneBits) * address_t'(stride_i)
-                         + (address_t'(k0_i) >> LaneBits) * address_t'(tile_bytes(blocks_i));
-      desc_o.rows      = tiles(xb_i);
-      desc_o.row_bytes = tiles(kb_i) * 32'(tile_bytes(blocks_i));
+      // A row of packed tiles for each 16 columns.
+      desc_o.addr      = base_i + (address_t'(x0_i) >> $clog2(TileColumns)) * address_t'(stride_i)
+                         + (address_t'(k0_i) >> $clog2(TileDepth / 4)) * address_t'(tile_bytes(blocks_i));
+      desc_o.rows      = packed_tiles_of(xb_i);
+      desc_o.row_bytes = packed_tiles_of(Split ? kb_i + dim_t'(k0_i[$clog2(TileDepth/4)-1:0]) : kb_i)
+                         * 32'(tile_bytes(blocks_i));
     end
-    asked = '{k_rows: k_rows_i, wide: wide_i, kind: kind_i, blocks: blocks_i, rows: desc_o.rows[DimBits-1:0]};
+    asked = '{
+        k_rows: k_rows_i,
+        wide: wide_i,
+        kind: kind_i,
+        blocks: blocks_i,
+        rows: desc_o.rows[DimBits-1:0],
+        second: Split && k0_i[$clog2(BlockValues/4)],
+        k_tiles: Split ? TileBits'(kb_i >> LaneBits) : '0
+    };
   end
 
   always_ff @(posedge clk_i) begin
@@ -182,7 +206,7 @@ module panel_loader
   logic [1:0] byte_lane;
 
   // Float32 that becomes planes passes a converter; what is taken then is an entry for each plane.
-  logic converted_valid, converted_last;
+  logic converted_valid, converted_last, converted_ends;
   logic [EntryBits-1:0] converted [2];
   assign planes       = Blocks && Left && pending.blocks != BlocksNone;
   assign packed_tiles = Blocks && !Left && pending.blocks != BlocksNone;
@@ -192,41 +216,102 @@ module panel_loader
   assign row_last     = planes ? converted_last : data_row_last_i;
 
   if (Blocks && Left) begin : g_converter
+    logic converter_busy, entry_valid, row_end;
+    logic [Taps*BlockValues*8-1:0] high, low;
     block_converter #(
-        .DataWidth(DataWidth)
+        .DataWidth(DataWidth),
+        .Blocks   (Taps)
     ) u_converter (
         .clk_i,
         .rst_ni,
         .abort_i,
-        .busy_o    (converting),
+        .busy_o    (converter_busy),
         .valid_i   (beat && planes),
         .data_i,
         .row_last_i(data_row_last_i),
-        .valid_o   (converted_valid),
-        .high_o    (converted[0]),
-        .low_o     (converted[1]),
+        .valid_o   (entry_valid),
+        .high_o    (high),
+        .low_o     (low),
         .info_o,
-        .row_last_o(converted_last)
+        .row_last_o(row_end)
     );
+
+    if (Split) begin : g_halves
+      // The values of a block's first or second tile: of each half of the block the first or the last 8, if eights.
+      function automatic logic [EntryBits-1:0] half(input logic [BlockValues*8-1:0] plane, input logic second,
+                                                    input logic eights);
+        half = second ? plane[255:128] : plane[127:0];
+        if (eights) half = second ? {plane[255:192], plane[127:64]} : {plane[191:128], plane[63:0]};
+      endfunction
+
+      // The second tile is written a clock after the first one.
+      logic second_q, apart;
+      always_ff @(posedge clk_i) begin
+        if (!rst_ni || abort_i) second_q <= 1'b0;
+        else second_q <= entry_valid;
+      end
+      assign apart           = pending.blocks != BlocksQ80;
+      assign converting      = converter_busy || second_q;
+      assign converted_valid = entry_valid || second_q;
+      assign converted_ends  = second_q;
+      assign converted_last  = second_q && row_end;
+      assign converted[0]    = half(high, second_q, apart);
+      assign converted[1]    = half(low, second_q, apart);
+    end else begin : g_whole
+      assign converting      = converter_busy;
+      assign converted_valid = entry_valid;
+      assign converted_ends  = 1'b1;
+      assign converted_last  = row_end;
+      assign converted[0]    = high;
+      assign converted[1]    = low;
+    end
   end else begin : g_no_converter
     assign converting      = 1'b0;
     assign converted_valid = 1'b0;
     assign converted_last  = 1'b0;
+    assign converted_ends  = 1'b0;
     assign converted[0]    = '0;
     assign converted[1]    = '0;
     assign info_o          = '0;
   end
 
-  // A tile begins with an entry of scales, and one of minima if it has them. Its rows follow.
-  logic [LaneBits:0] part_q;  // entry in the tile
-  logic [LaneBits:0] heads;
-  logic [LaneBits-1:0] tile_row;
-  logic head, tile_done, nibbles;
-  assign heads     = (LaneBits + 1)'(pending.blocks == BlocksQ41) + 1'b1;
+  // A packed tile begins with scales, and with minima if it has them. Its rows follow.
+  logic [PartBits-1:0] part_q;  // entry in the tile, of scales and minima each as much as a tile of the array takes
+  logic [PartBits-1:0] heads;
+  logic [$clog2(TileColumns*RowEntries)-1:0] row_part;
+  logic head, minima, tile_done, nibbles;
+  assign heads     = (pending.blocks == BlocksQ41) ? PartBits'(2 * HeadEntries) : PartBits'(HeadEntries);
   assign head      = packed_tiles && part_q < heads;
-  assign tile_row  = LaneBits'(part_q - heads);
+  assign minima    = part_q >= PartBits'(HeadEntries);
+  assign row_part  = ($clog2(TileColumns * RowEntries))'(part_q - heads);
   assign nibbles   = packed_tiles && !head && pending.blocks != BlocksQ80;
-  assign tile_done = packed_tiles && entry_done && tile_row == '1 && !head;
+  assign tile_done = packed_tiles && entry_done && row_part == '1 && !head;
+
+  // The place of the entry, or of the scales, among the tiles of the array.
+  logic [TileBits-1:0] packed_k, packed_x;
+  logic [LaneBits-1:0] packed_row;
+  logic wanted;  // the panel has that tile
+  if (Blocks && Split) begin : g_parts
+    localparam int unsigned XParts = $clog2(TileColumns / Tile);
+    logic [TileBits:0] k_place;
+    always_comb begin
+      // A K tile is half a block, and a packed tile begins up to a block before the panel.
+      k_place = (TileBits + 1)'(index_q) << 2;
+      if (head) k_place += {(TileBits)'(part_q[XParts]), 1'b1};
+      else k_place += (TileBits + 1)'(row_part[1:0]);
+      if (pending.second) k_place -= (TileBits + 1)'(2);
+    end
+    assign packed_k   = k_place[TileBits-1:0];
+    assign packed_x   = (TileBits'(row_q) << XParts) | TileBits'(head ? part_q[XParts-1:0] : row_part[2+LaneBits+:XParts]);
+    assign packed_row = row_part[2+:LaneBits];
+    assign wanted     = k_place < (TileBits + 1)'(pending.k_tiles);
+  end else begin : g_same
+    assign packed_k   = index_q;
+    assign packed_x   = TileBits'(row_q);
+    assign packed_row = LaneBits'(row_part);
+    assign wanted     = 1'b1;
+  end
+
   assign bytes        = pending.kind == TypeInt8 && pending.k_rows;
   assign byte_lane    = row_q[1:0];
 
@@ -235,11 +320,12 @@ module panel_loader
     assign spread[i*32+:32] = bytes ? {24'd0, data_i[i*8+:8]} : 32'd0;
   end
 
-  // A block of quants of four bits as bytes: the low halves come first.
-  function automatic logic [255:0] unpacked(input logic [127:0] quants, input logic [7:0] offset);
-    for (int unsigned i = 0; i < 16; i++) begin
-      unpacked[i*8+:8]     = {4'd0, quants[i*8+:4]} - offset;
-      unpacked[128+i*8+:8] = {4'd0, quants[i*8+4+:4]} - offset;
+  // Quants of four bits as bytes, of a block or of a beat of it: the low halves come first.
+  localparam int unsigned QuantBits = (DataWidth < 128) ? DataWidth : 128;
+  function automatic logic [2*QuantBits-1:0] unpacked(input logic [QuantBits-1:0] quants, input logic [7:0] offset);
+    for (int unsigned i = 0; i < QuantBits / 8; i++) begin
+      unpacked[i*8+:8]           = {4'd0, quants[i*8+:4]} - offset;
+      unpacked[QuantBits+i*8+:8] = {4'd0, quants[i*8+4+:4]} - offset;
     end
   endfunction
 
@@ -248,8 +334,9 @@ module panel_loader
     always_comb begin
       nibble_words = '0;
       if (beat && nibbles) begin
-        for (int unsigned b = 0; b < DataWidth / 128; b++) begin
-          nibble_words[b*256+:256] = unpacked(data_i[b*128+:128], (pending.blocks == BlocksQ40) ? 8'd8 : 8'd0);
+        for (int unsigned b = 0; b < DataWidth / QuantBits; b++) begin
+          nibble_words[b*2*QuantBits+:2*QuantBits] = unpacked(
+              data_i[b*QuantBits+:QuantBits], (pending.blocks == BlocksQ40) ? 8'd8 : 8'd0);
         end
       end
     end
@@ -263,6 +350,7 @@ module panel_loader
     if (take) begin
       if (packed_tiles) begin
         if (nibbles) units = UnitBits'(2);
+        if (Split && head) units = UnitBits'(EntryBeats);
         words = nibbles ? nibble_words : (2 * EntryBits)'(data_i);
       end else if (planes) begin
         words = {converted[1], converted[0]};
@@ -294,10 +382,10 @@ module panel_loader
   assign row_done   = take && row_last;
   assign panel_done = row_done && row_q + dim_t'(1) == pending.rows;
 
-  assign write_o[0] = take && (row_last || entry_done || planes) && !head;
+  assign write_o[0] = take && (row_last || entry_done || planes) && !head && (!packed_tiles || wanted);
   assign write_o[1] = take && (filled > UnitBits'(EntryBeats) || planes);
-  assign info_write_o = take && planes;
-  assign scales_o   = {part_q != '0, part_q == '0} & {2{take && entry_done && head}};
+  assign info_write_o = take && planes && converted_ends;
+  assign scales_o   = {minima, !minima} & {2{take && entry_done && head && wanted}};
   assign write_data_o[0] = entries[EntryBits-1:0];
   assign write_data_o[1] = entries[2*EntryBits-1:EntryBits];
   // The first byte of a word clears the other three, because K may end before them.
@@ -311,8 +399,8 @@ module panel_loader
       k_tile = TileBits'(entry_row >> LaneBits);
       x_tile = index_q;
     end else if (packed_tiles) begin
-      k_tile = index_q;
-      x_tile = TileBits'(row_q);
+      k_tile = packed_k;
+      x_tile = packed_x;
     end else begin
       k_tile = index_q;
       x_tile = TileBits'(entry_row >> LaneBits);
@@ -322,7 +410,7 @@ module panel_loader
     write_addr_o = {
       parity_q,
       (k_tile << ((pending.wide || planes) ? XTileBits + 1 : XTileBits)) | x_tile,
-      packed_tiles ? tile_row : entry_row[LaneBits-1:0]
+      packed_tiles ? packed_row : entry_row[LaneBits-1:0]
     };
   end
 
@@ -339,7 +427,7 @@ module panel_loader
       loaded_q <= '0;
       parity_q <= 1'b0;
     end else if (take) begin
-      unit_q  <= (write_o[0] || entry_done) ? '0 : filled;
+      unit_q  <= (row_last || entry_done || planes) ? '0 : filled;
       if (row_done) index_q <= '0;
       else if (packed_tiles || planes) index_q <= index_q + TileBits'(tile_done || planes);
       else index_q <= index_q + TileBits'(write_o[0]) + TileBits'(write_o[1]);
@@ -353,16 +441,16 @@ module panel_loader
   end
 
   assign loaded_o = loaded_q;
-  assign rows_o   = packed_tiles ? row_q << LaneBits : entry_row;
+  assign rows_o   = packed_tiles ? row_q << $clog2(TileColumns) : entry_row;
 
   logic unused;
-  assign unused = &{1'b0, pending_count};
+  assign unused = &{1'b0, pending_count, pending.second, pending.k_tiles};
 
   if (EntryBits % DataWidth != 0 || EntryBeats < 2 || EntryBeats > 8) begin : g_bad_width
     $fatal(1, "panel_loader: a row of the array must be two to eight memory beats wide");
   end
-  if (Blocks && (Tile != TileColumns || DataWidth < 128)) begin : g_bad_blocks
-    $fatal(1, "panel_loader: blocks need an array of 16 by 16 and beats of at least 128 bits");
+  if (Blocks && !((Tile == 16 && DataWidth >= 128) || Tile == 4)) begin : g_bad_blocks
+    $fatal(1, "panel_loader: blocks need an array of 4 by 4, or of 16 by 16 and beats of at least 128 bits");
   end
   if (AddrBits < LaneBits + 2) begin : g_bad_panel
     $fatal(1, "panel_loader: a panel must hold two tiles, one for each bank of its memory");

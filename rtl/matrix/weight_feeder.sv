@@ -33,6 +33,7 @@ module weight_feeder
 
     output logic                    read_o,
     output logic [AddrBits-1:0]     read_addr_o,
+    output logic                    read_ends_o,    // with weights in blocks: of a tile with which blocks end
     input  logic [Tile*32-1:0]      read_data_i,
 
     input  logic                    shadow_free_i,  // the array has taken the last block
@@ -74,6 +75,7 @@ module weight_feeder
     TileBits'((k_q >> LaneBits) << (wide_i ? NTileBits + 1 : NTileBits)) | TileBits'(n_q >> LaneBits),
     row_q
   };
+  assign read_ends_o  = !splits_blocks(Tile) || k_q[LaneBits];
   assign panel_next_o = read_o && last_row && last_n && last_k;
   assign free_o       = panel_next_o;
 

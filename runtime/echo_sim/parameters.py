@@ -37,7 +37,9 @@ class NpuConfig:
 
     @property
     def has_blocks(self) -> bool:
-        """Whether the matrix engine takes weights in blocks: tiles that fit its array, bus and panels."""
+        """Whether the matrix engine takes weights in blocks: they fit its array, bus, panels, N blocks."""
+        if self.array_rows == 4:
+            return self.block_k_tiles >= 4 and self.acc_entries >= 4 * self.block_m
         return self.array_rows == 16 and self.data_width >= 128 and self.block_k_tiles >= 2
 
     def parameters(self) -> dict[str, int]:

@@ -121,6 +121,11 @@ def packed_depth(depth: int, config: NpuConfig) -> str:
     return "odd" if depth % TILE_DEPTH else "whole"
 
 
+def taken(config: NpuConfig) -> str:
+    """Return what a tile of the array takes of weights in blocks."""
+    return "halves" if 4 * config.array_rows < BLOCK else "blocks"
+
+
 def _steps(flags: int) -> str:
     wanted = zip(
         STEPS, (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU), strict=True
@@ -148,6 +153,7 @@ def _packed(command: CheckedCommand, config: NpuConfig) -> Sample:
             "steps": _steps(packet.flags),
             "m": size_class(packet.m, *tiles["m"]),
             "k": packed_depth(packet.k, config),
+            "takes": taken(config),
             "n": size_class(packet.n, *tiles["n"]),
             "places": _places(command),
             "align_a": "element" if command.sources[0].address % config.bus_bytes else "beat",

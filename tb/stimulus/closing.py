@@ -27,7 +27,7 @@ from echo_npu.vector.program import Builder, Program
 from echo_sim.config import NpuConfig
 from tb.functional.model import Counter
 from tb.functional.plan import HALF_B, PACKED, PACKED_FORMATS, PLAN, PRODUCT_TYPES
-from tb.functional.samples import PAGE, product_tiles
+from tb.functional.samples import PAGE, product_tiles, taken
 from tb.stimulus.operands import packed_tiles
 
 SOURCES = 0x0400_0000
@@ -571,6 +571,7 @@ def reachable(config: NpuConfig, *groups: str) -> list[tuple[Counter, tuple[str,
     Args:
         groups: the groups of the plan; none of them stands for all.
     """
+    here = taken(config)
     return [
         (counter, labels)
         for counter in COUNTERS
@@ -578,6 +579,7 @@ def reachable(config: NpuConfig, *groups: str) -> list[tuple[Counter, tuple[str,
         if counter.group != PACKED.name or config.has_blocks
         for labels in counter.bins()
         if not counter.reason(labels)
+        if dict(zip((axis.name for axis in counter.axes), labels, strict=True)).get("takes", here) == here
     ]
 
 

@@ -17,16 +17,20 @@ from tests.rtlmodel.simulated import STALLS, open_rtl
 
 pytestmark = pytest.mark.sim
 
-CONFIG = "default"  # whose engine takes such weights
+SIMULATIONS = {
+    "default, without stalls": ("default", 0.0),
+    "default, with stalls": ("default", STALLS),
+    "small, with stalls": ("small", STALLS),
+}
+WITHOUT = "random-7"
+"""A configuration whose engine does not take such weights."""
 
 
-@pytest.fixture(scope="module", params=[0.0, STALLS], ids=["without stalls", "with stalls"])
+@pytest.fixture(scope="module", params=SIMULATIONS.values(), ids=SIMULATIONS)
 def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Device, Device]]:
     """An RTL simulation and a functional model."""
-    with (
-        open_rtl(CONFIG, stalls=request.param, seed=5) as rtl,
-        echo_npu.open("cmodel", config=CONFIG) as model,
-    ):
+    config, stalls = request.param
+    with open_rtl(config, stalls=stalls, seed=5) as rtl, echo_npu.open("cmodel", config=config) as model:
         yield rtl, model
 
 
@@ -108,7 +112,7 @@ def test_part_of_a_wider_matrix_and_batches(pair: tuple[Device, Device]) -> None
 
 def test_a_device_without_blocks_refuses_them() -> None:
     packed = formats.pack(normal(16, 64), "q8_0")
-    for opened in (open_rtl("small"), echo_npu.open("cmodel", config="small")):
+    for opened in (open_rtl(WITHOUT), echo_npu.open("cmodel", config=WITHOUT)):
         with opened as npu:
             assert npu.capabilities.block_formats == ()
             weight, rows, result = (

@@ -67,9 +67,7 @@ def test_text_on_two_devices(tmp_path: Path) -> None:
             opened = [stack.enter_context(echo_npu.open(backend, config="small")) for _ in range(2)]
             group = stack.enter_context(DeviceGroup(opened))
             networks.append(ShardedNetwork(group, source, context=16, layers=1))
-        single = Network(
-            stack.enter_context(echo_npu.open("cmodel")), source, context=16, layers=1, weights="half"
-        )
+        single = Network(stack.enter_context(echo_npu.open("cmodel")), source, context=16, layers=1)
         tokens = list(TextGenerator(networks[0], twin=networks[1], on_step=steps.append).generate(TEXT, 3))
         assert tokens == list(TextGenerator(single).generate(TEXT, 3))
     assert all(step.checked > 0 for step in steps)

@@ -1,5 +1,6 @@
 """Hardware configurations are complete and validated; a refusal names the key and its legal values."""
 
+import dataclasses
 import errno
 import os
 import re
@@ -37,6 +38,28 @@ def test_committed_configurations_are_legal(name: str) -> None:
     assert config.parameters()["ArrayRows"] == config.array_rows
     assert config.parameters()["BlockKTiles"] == config.block_k_tiles
     assert len(config.parameters()) == 13
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "blocks"),
+    [
+        ("default", {}, True),
+        ("default", {"block_k_tiles": 2, "data_width": 128}, True),
+        ("default", {"block_k_tiles": 1}, False),
+        ("default", {"data_width": 64}, False),
+        ("default", {"array_rows": 8, "array_cols": 8}, False),
+        ("small", {}, True),
+        ("small", {"block_k_tiles": 2}, False),
+        ("small", {"acc_entries": 64}, False),
+        ("small", {"array_rows": 8, "array_cols": 8}, False),
+    ],
+)
+def test_which_configurations_have_weights_in_blocks(
+    name: str, changes: dict[str, int], blocks: bool
+) -> None:
+    """As docs/packets.md says."""
+    config = dataclasses.replace(load_config(name), **changes)
+    assert config.has_blocks is blocks
 
 
 def test_both_configurations_of_the_contract_exist() -> None:

@@ -37,6 +37,20 @@ class Panel:
             words = [row[x] for row in self.words[k - k % TILE :][:TILE]]
         return sum(word << 32 * lane for lane, word in enumerate(words))
 
+    def find(self, place: int) -> tuple[int, int, int]:
+        """Return first k, first x and words of an entry. AssertionError: it is not in the panel."""
+        tile, row = divmod(place, TILE)
+        k_tile, x_tile = divmod(tile, BLOCK_X // TILE * (2 if self.wide else 1))
+        k, x = k_tile * TILE + (row if self.k_rows else 0), x_tile * TILE + (0 if self.k_rows else row)
+        self.check_inside(place, k, x)
+        assert self.address(k, x) == place
+        return k, x, self.entry(k, x)
+
+    def check_inside(self, place: int, k: int, x: int) -> None:
+        """Require that the panel has words at k and x."""
+        assert k < self.kb, f"entry {place} is past the end of K"
+        assert x < self.xb, f"entry {place} is past the end of X"
+
     @property
     def rows(self) -> int:
         """Return how many rows come from memory."""
@@ -114,16 +128,13 @@ class PanelMemory(Generic[P]):
         panel = self.panels[0]
         assert address >> ADDRESS_BITS - 1 == self._done % 2, "a read of the other panel"
         place = address & (1 << ADDRESS_BITS - 1) - 1
-        tile, row = divmod(place, TILE)
-        k_tile, x_tile = divmod(tile, BLOCK_X // TILE * (2 if panel.wide else 1))
-        k, x = k_tile * TILE + (row if panel.k_rows else 0), x_tile * TILE + (0 if panel.k_rows else row)
-        assert k < panel.kb, f"entry {place} is past the end of K"
-        assert x < panel.xb, f"entry {place} is past the end of X"
-        assert panel.address(k, x) == place
+        k, x, words = panel.find(place)
+        # A block of 32 values takes two tiles of an array of four rows.
+        assert bool(self._dut.read_ends_o.value) == bool(k // TILE % 2)
         if self._loaded == self._done:
             assert (k if panel.k_rows else x) < self._rows, f"entry {place} has not come yet"
             self.early += 1
-        return panel.entry(k, x)
+        return words
 
     def _load(self) -> None:
         ahead = self._loaded - self._done

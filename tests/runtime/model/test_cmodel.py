@@ -111,14 +111,14 @@ def host() -> Iterator[BareHost]:
 
 
 def test_constants_say_what_the_configuration_is() -> None:
-    for name in ("default", "small"):
+    for name, blocks in (("default", True), ("small", True), ("random-7", False)):
         config = load_config(name)
         host = BareHost(name)
         assert host.read(regs.ID).to_bytes(4, "big") == b"ECHO"
         assert host.read(regs.VERSION) == 1 << 16
         assert host.read(regs.CAP_ARRAY) == config.array_rows | config.array_cols << 16
         assert host.read(regs.CAP_VECTOR) == config.vector_lanes | config.data_width << 16
-        assert host.read(regs.CAP_TYPES) == 0b1111 | 1 << 24 | (0b111 << 17 if name == "default" else 0)
+        assert host.read(regs.CAP_TYPES) == 0b1111 | 1 << 24 | (0b111 << 17 if blocks else 0)
         assert host.read(regs.CAP_QUEUE) == config.queue_depth | 16 << 16
         assert host.read(regs.CAP_VECTOR_LENGTH) == config.vector_length
         assert host.read(regs.CAP_VECTOR_ROW) == config.row_elements

@@ -132,8 +132,8 @@ def test_layers_that_are_refused(npu: Device) -> None:
 
 
 def test_a_device_without_blocks_says_so() -> None:
-    with echo_npu.open("cmodel", config="small") as small, echo_npu.open("cmodel") as npu:
-        refuses(TypeError, ["q4_1", "none"], small.matmul, normal(2, K), PACKED)
+    with echo_npu.open("cmodel", config="random-7") as without, echo_npu.open("cmodel") as npu:
+        refuses(TypeError, ["q4_1", "none"], without.matmul, normal(2, K), PACKED)
         weight = PackedTensor.upload(npu, PACKED)
         with echo_npu.open("cmodel") as other:
             refuses(ValueError, ["another device"], other.matmul, normal(2, K), weight)

@@ -233,7 +233,7 @@ def test_the_stage_is_legal(device: PredictedDevice) -> None:
         device.take_back()
 
 
-@pytest.mark.parametrize("config", ["small", "default"])
+@pytest.mark.parametrize("config", ["small", "default", "random-7"])
 def test_weights_in_other_formats(config: str) -> None:
     """A device with weights in blocks accepts many of them in each format, another one accepts none."""
     rng, hardware = random.Random(4), PredictedDevice(config)

@@ -24,12 +24,13 @@ TESTS = (
     "memcpy.test_chain",
     "matmul.test_chain",
     "matmul_types.test_shapes",
+    "matmul_blocks.test_batches",
     "vector.test_instructions",
     "vector.test_loops",
     "errors.test_errors_and_soft_reset",
 )
-"""Add, copy, products of float32, of the other types, vector programs, errors. Their scoreboards compare
-device memory with the functional model."""
+"""Add, copy, products of float32, of the other types and with weights in blocks, vector programs, errors.
+Their scoreboards compare device memory with the functional model."""
 
 
 def play(design: Design | str, name: str, test: str) -> RunResult:

@@ -59,7 +59,7 @@ def drawn_blocks(slots: Sequence[Packet]) -> set[Blocks]:
     return {packet.blocks for packet in found if packet.opcode == Opcode.MATMUL}
 
 
-@pytest.mark.parametrize("config", ["small", "default"])
+@pytest.mark.parametrize("config", ["small", "default", "random-7"])
 def test_weights_in_blocks_are_drawn_where_the_device_has_them(config: str) -> None:
     """In every format, by random programs, hazards and large commands; elsewhere in none."""
     hardware, rng = load_config(config), random.Random(1)

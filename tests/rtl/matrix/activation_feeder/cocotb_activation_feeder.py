@@ -1,5 +1,6 @@
 """activation_feeder: random panels, a loader and an array at any pace, aborts."""
 
+import itertools
 import random
 from collections import deque
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Any
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 
+from echo_npu.formats import BLOCK
 from echo_npu.spec.data_types import DataType
 from tests.rtl.matrix.panels import BLOCK_X, K_TILES, TILE, Panel, PanelMemory, draw_size, draw_words, tiles
 from tests.rtl.situations import Situations
@@ -17,6 +19,7 @@ from tests.rtl.stimulus import CHANCES, reset
 
 CONFIGURATIONS = [{"Tile": 4, "BlockM": 32, "AddrBits": 8, "AccAddrBits": 7, "ManyRows": 12}]
 MANY_ROWS, ACC_ENTRIES, BLOCK_M = 12, 128, BLOCK_X
+BLOCK_WORDS = BLOCK // 4
 
 
 class ActivationFeederSituation(Enum):
@@ -31,6 +34,9 @@ class ActivationFeederSituation(Enum):
     SHORT_K = "lanes past the end of K"
     SHORT_M = "a group of rows that is not whole"
     PARTS = "a last word of int8 that is not whole"
+    PLANES = "a panel of planes for weights in blocks"
+    PLANES_K_OUTER = "planes of several N tiles, K outside"
+    PLANES_N_OUTER = "planes of several N tiles, N outside"
     EARLY = "a read of a panel that is not complete"
     WAITING = "rows that wait for the array"
     ABORT = "an abort in the middle"
@@ -47,6 +53,23 @@ class RowPanel(Panel):
     first_k: bool
     last_k: bool
     flat: int
+    low: list[list[int]] | None = None
+    """Of a panel of planes the low ones, as `words`, which are then the high ones."""
+
+    @property
+    def planes(self) -> bool:
+        return self.low is not None
+
+    def find(self, place: int) -> tuple[int, int, int]:
+        """Return first k, first x and words of an entry; the planes of a tile of rows are side by side."""
+        if self.low is None:
+            return super().find(place)
+        tile, row = divmod(place, TILE)
+        k_tile, x_tile = divmod(tile, 2 * BLOCK_X // TILE)
+        k, x = k_tile * TILE, x_tile // 2 * TILE + row
+        self.check_inside(place, k, x)
+        plane = self.low if x_tile % 2 else self.words
+        return k, x, sum(plane[k + lane][x] << 32 * lane for lane in range(TILE))
 
     @property
     def many(self) -> bool:
@@ -64,6 +87,9 @@ class ArrayRow:
     words: list[int]
     acc_addr: int
     integer: bool
+    blocks: bool
+    low: bool
+    ends: bool
     first: bool
     last: bool
     tile_first: bool
@@ -78,16 +104,21 @@ def rows_of(panel: RowPanel) -> Iterator[ArrayRow]:
     """Return all rows in their order."""
     for k, n in tiles(panel.kb, panel.nb, n_outer=panel.n_outer):
         words = min(TILE, panel.kb - k)
-        elements = min(4 * TILE, panel.depth - 4 * (panel.k0 + k)) if panel.kind == DataType.INT8 else words
-        for m in range(panel.xb):
+        fours = panel.kind == DataType.INT8 or panel.planes
+        elements = min(4 * TILE, panel.depth - 4 * (panel.k0 + k)) if fours else words
+        stored = [panel.words] if panel.low is None else [panel.words, panel.low]
+        for m, (low, plane) in itertools.product(range(panel.xb), enumerate(stored)):
             yield ArrayRow(
-                [panel.words[k + lane][m] if lane < words else 0 for lane in range(TILE)],
+                [plane[k + lane][m] if lane < words else 0 for lane in range(TILE)],
                 n // TILE * (BLOCK_M >> panel.flat) + m,
-                panel.kind == DataType.INT8,
-                panel.first_k and k == 0,
+                fours,
+                panel.planes,
+                bool(low),
+                panel.planes and bool(k // TILE % 2),
+                panel.first_k and (k == 0 or (panel.planes and k == TILE)),
                 panel.last_k and k + TILE >= panel.kb,
-                m == 0,
-                m == panel.xb - 1,
+                m == 0 and not low,
+                m == panel.xb - 1 and plane is stored[-1],
                 elements,
                 min(TILE, panel.nb - n),
                 panel.many,
@@ -108,6 +139,12 @@ def draw() -> RowPanel:
     elif kind == DataType.INT8:
         depth -= random.randrange(4)
     first_k = random.random() < 0.5
+    if random.random() < 0.3:
+        # Planes take two entries, so a panel of them has half as many words: a block.
+        kb, k0 = TILE * K_TILES // 2, BLOCK_WORDS * random.randrange(100)
+        depth = 4 * (k0 + kb) + (0 if last_k else BLOCK * random.randint(1, 3))
+        high, low = draw_words(kb, mb), draw_words(kb, mb)
+        return RowPanel(False, False, kb, mb, high, DataType.FP32, depth, k0, nb, first_k, last_k, flat, low)
     words = draw_words(kb, mb)
     return RowPanel(random.random() < 0.5, False, kb, mb, words, kind, depth, k0, nb, first_k, last_k, flat)
 
@@ -115,7 +152,10 @@ def draw() -> RowPanel:
 def shown(dut: Any) -> ArrayRow:
     """Return the row at the ports."""
     bits = int(dut.row_o.value)
-    flags = ("row_integer_o", "row_first_o", "row_last_o", "row_tile_first_o", "row_tile_last_o")
+    flags = (
+        "row_integer_o", "row_blocks_o", "row_low_o", "row_ends_o",
+        "row_first_o", "row_last_o", "row_tile_first_o", "row_tile_last_o",
+    )  # fmt: skip
     return ArrayRow(
         [bits >> 32 * lane & 0xFFFF_FFFF for lane in range(TILE)],
         int(dut.row_acc_addr_o.value),
@@ -153,6 +193,7 @@ async def random_panels(dut: Any) -> None:
         memory.drive()
         dut.panel_valid_i.value, dut.abort_i.value = int(valid), int(abort)
         dut.kind_i.value, dut.k_rows_i.value, dut.flat_i.value = panel.kind, panel.k_rows, panel.flat
+        dut.blocks_i.value = int(panel.planes)
         dut.depth_i.value, dut.k0_i.value, dut.kb_i.value = panel.depth, panel.k0, panel.kb
         dut.mb_i.value, dut.nb_i.value = panel.xb, panel.nb
         dut.first_k_i.value, dut.last_k_i.value = panel.first_k, panel.last_k
@@ -193,6 +234,10 @@ async def random_panels(dut: Any) -> None:
             situations.saw(ActivationFeederSituation.SHORT_M, done.xb % TILE)
             parts = done.kind == DataType.INT8 and done.depth < 4 * (done.k0 + done.kb)
             situations.saw(ActivationFeederSituation.PARTS, parts)
+            situations.saw(ActivationFeederSituation.PLANES, done.planes)
+            beside = done.planes and done.nb > TILE
+            situations.saw(ActivationFeederSituation.PLANES_N_OUTER, beside and done.n_outer)
+            situations.saw(ActivationFeederSituation.PLANES_K_OUTER, beside and not done.n_outer)
         if abort:
             valid = False
             situations.saw(ActivationFeederSituation.ABORT, expected)

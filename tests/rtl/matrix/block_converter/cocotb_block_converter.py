@@ -16,8 +16,12 @@ from tb.blocks import parameter
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
 
-CONFIGURATIONS = [{"DataWidth": 256}, {"DataWidth": 128}]
-WORDS = parameter("DataWidth") // 32
+CONFIGURATIONS = [
+    {"DataWidth": 256, "Blocks": 2},
+    {"DataWidth": 128, "Blocks": 2},
+    {"DataWidth": 64, "Blocks": 1},
+]
+WORDS, BLOCKS = parameter("DataWidth") // 32, parameter("Blocks")
 BEATS = 32 // WORDS
 LATENCY = BEATS + 1
 """Clocks from an entry's last beat to the entry."""
@@ -39,7 +43,7 @@ class BlockConverterSituation(Enum):
 
 @dataclass(frozen=True)
 class Entry:
-    """What becomes of two blocks, or of a row's last one: planes, and facts of each."""
+    """What becomes of one or two blocks, or of a row's last one: planes, and facts of each."""
 
     high: bytes
     low: bytes
@@ -71,7 +75,7 @@ def draw_block() -> NDArray[np.float32]:
 
 
 def entry_of(blocks: list[NDArray[np.float32]], row_last: bool, situations: Situations) -> Entry:
-    """What the definition makes of one or two blocks."""
+    """Return what the definition makes of an entry's blocks."""
     saw = situations.saw
     high, low, info = b"", b"", []
     for block in blocks:
@@ -92,17 +96,21 @@ def entry_of(blocks: list[NDArray[np.float32]], row_last: bool, situations: Situ
         bits = integers.astype(np.int16).view(np.uint16)
         high += (bits >> 8).astype(np.uint8).tobytes()
         low += (bits & 255).astype(np.uint8).tobytes()
-    if len(blocks) == 1:
+    alone = len(blocks) < BLOCKS
+    if alone:
         info.append((0, 0, True, False))
-    saw(BlockConverterSituation.ALONE, len(blocks) == 1)
+    saw(BlockConverterSituation.ALONE, alone)
     return Entry(high, low, info, row_last)
 
 
-def check(dut: Any, expected: Entry) -> None:
-    """The entry at the ports is the expected one. The planes of zeros, and of a NaN, may be anything."""
+def check(dut: Any, expected: Entry, first: int = 0) -> None:
+    """Check the entry at the ports, in each block from value `first` on.
+
+    The planes of zeros, and of a NaN, may be anything.
+    """
     assert bool(dut.row_last_o.value) == expected.row_last
     word = int(dut.info_o.value)
-    shown = [int(getattr(dut, name).value).to_bytes(64, "little") for name in ("high_o", "low_o")]
+    shown = [int(getattr(dut, name).value).to_bytes(32 * BLOCKS, "little") for name in ("high_o", "low_o")]
     for place, (total, power, zero, special) in enumerate(expected.info):
         bits = word >> 32 * place & 0xFFFF_FFFF
         assert (bool(bits >> 1 & 1), bool(bits & 1)) == (zero, special)
@@ -111,18 +119,20 @@ def check(dut: Any, expected: Entry) -> None:
         signed = (bits >> 11) - (1 << 21 if bits >> 31 else 0), (bits >> 2 & 0x1FF) - (bits >> 1 & 0x200)
         assert signed == (total, power)
         for plane, wanted in zip(shown, (expected.high, expected.low), strict=True):
-            assert plane[32 * place : 32 * place + 32] == wanted[32 * place : 32 * place + 32]
+            assert plane[32 * place + first : 32 * place + 32] == wanted[32 * place + first : 32 * place + 32]
 
 
 @cocotb.test()
 async def random_rows(dut: Any) -> None:
-    """Every entry comes in its clock, with the integers of the definition."""
+    """Every entry comes in its clock, with the integers of the definition, and stays for another one."""
     situations = Situations(BlockConverterSituation)
+    situations.saw(BlockConverterSituation.ALONE, BLOCKS == 1)
     await reset(dut)
     beats: deque[tuple[int, bool, Entry | None]] = (
         deque()
     )  # data, whether it ends a row, the entry that it ends
     coming: deque[tuple[int, Entry]] = deque()
+    staying: Entry | None = None
     pace, streak = 1.0, 0
     for clock in situations.rounds(12_000):
         if clock % 200 == 0:
@@ -130,8 +140,8 @@ async def random_rows(dut: Any) -> None:
         while len(beats) < BEATS:
             count = random.choice((1, 2, 3, 4, random.randint(1, 12)))
             blocks = [draw_block() for _ in range(count)]
-            for first in range(0, count, 2):
-                pair, end = blocks[first : first + 2], first + 2 >= count
+            for first in range(0, count, BLOCKS):
+                pair, end = blocks[first : first + BLOCKS], first + BLOCKS >= count
                 entry = entry_of(pair, end, situations)
                 data = np.concatenate(pair).tobytes()
                 pieces = [data[at : at + 4 * WORDS] for at in range(0, len(data), 4 * WORDS)]
@@ -146,8 +156,12 @@ async def random_rows(dut: Any) -> None:
         due = bool(coming) and coming[0][0] == clock
         assert bool(dut.valid_o.value) == due
         assert dut.busy_o.value or not due
+        if staying is not None:
+            check(dut, staying, WORDS)
+        staying = None
         if due:
-            check(dut, coming.popleft()[1])
+            staying = coming.popleft()[1]
+            check(dut, staying)
         if valid:
             beats.popleft()
             if ends is not None:
@@ -158,3 +172,4 @@ async def random_rows(dut: Any) -> None:
             situations.saw(BlockConverterSituation.ABORT, dut.busy_o.value)
             beats.clear()
             coming.clear()
+            staying = None

@@ -9,7 +9,8 @@ from typing import Any
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from echo_npu.spec.data_types import DataType
+from echo_npu.formats import BLOCK
+from echo_npu.spec.data_types import Blocks, DataType
 from tb.blocks import parameter
 from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand
 from tests.rtl.situations import Situations
@@ -37,6 +38,7 @@ class BlockIteratorSituation(Enum):
     QUARTER = "several blocks of a product of a quarter of the rows"
     MANY_M = "several M blocks"
     INTEGER = "a depth of int8 that is no whole number of words"
+    BLOCKS = "several K blocks of weights in blocks"
     OUTER = "several outer batches of several inner ones"
     LAST_PART = "blocks at the end of every dimension that are not whole"
     ANY_STRIDE = "a stride that no batch uses, and that leads out of memory"
@@ -67,14 +69,14 @@ def cuts(length: int, step: int) -> Iterator[tuple[int, int]]:
         yield start, min(step, length - start)
 
 
-def depths(length: int, most: int, *, opening: bool) -> Iterator[tuple[int, int]]:
+def depths(length: int, most: int, *, opening: bool, whole: bool) -> Iterator[tuple[int, int]]:
     """Return the parts of K: the first result block begins with one tile, then another, then two at a
-    time."""
+    time. Where a block takes two tiles, `whole` ones begin with two."""
     start = 0
     while start < length:
         step = most
         if opening:
-            step = min(most, TILE if start < 2 * TILE else 2 * TILE)
+            step = min(most, TILE if start < 2 * TILE and not whole else 2 * TILE)
         if WHOLE_K:
             step = length
         yield start, min(step, length - start)
@@ -86,7 +88,9 @@ def walk(command: MatrixCommand) -> Iterator[WalkStep]:
     flat = 2 if command.m <= BLOCK_M // 4 else 1 if command.m <= BLOCK_M // 2 else 0
     wide = 2 if flat == 2 else 1
     columns = TILE * min(ACC_ENTRIES // (BLOCK_M >> flat), wide * BLOCK_N_TILES)
-    depth = -(-command.k // 4) if command.kind == DataType.INT8 else command.k
+    depth = -(-command.k // 4) if command.kind == DataType.INT8 or command.blocks else command.k
+    most = BLOCK_K // (2 if command.blocks else wide)
+    split = bool(command.blocks) and 4 * TILE < BLOCK
     opening = True
     for outer in range(command.batch1):
         for inner in range(command.batch0):
@@ -94,7 +98,7 @@ def walk(command: MatrixCommand) -> Iterator[WalkStep]:
             addresses = [o.addr + outer * o.batch1_stride + inner * o.batch0_stride for o in operands]
             for n0, nb in cuts(command.n, columns):
                 for m0, mb in cuts(command.m, BLOCK_M):
-                    for k0, kb in depths(depth, BLOCK_K // wide, opening=opening):
+                    for k0, kb in depths(depth, most, opening=opening, whole=split):
                         yield WalkStep(*addresses, m0, k0, n0, mb, kb, nb, k0 == 0, k0 + kb == depth, flat)
                     opening = False
 
@@ -112,8 +116,10 @@ def draw() -> MatrixCommand:
 
     k = random.choice((1, 7, 4 * BLOCK_K, random.randint(1, 120), random.randint(1, 8 * BLOCK_K)))
     n = random.choice((1, 16 * TILE, 16 * TILE + 1, random.randint(1, 40 * TILE)))
-    kind = random.choice(list(DataType))
-    return MatrixCommand(operand(), operand(), operand(), batch0, batch1, m, k, n, kind=kind)
+    kind, blocks = random.choice(list(DataType)), Blocks.NONE
+    if random.random() < 0.3:
+        kind, blocks, k = DataType.FP32, random.choice([each for each in Blocks if each]), k + 31 & -BLOCK
+    return MatrixCommand(operand(), operand(), operand(), batch0, batch1, m, k, n, kind=kind, blocks=blocks)
 
 
 def shown(dut: Any) -> WalkStep:
@@ -170,6 +176,8 @@ async def random_walks(dut: Any) -> None:
         situations.saw(flats[blocks[0].flat], len({block.n0 for block in blocks}) > 1)
         situations.saw(BlockIteratorSituation.MANY_M, command.m > BLOCK_M)
         situations.saw(BlockIteratorSituation.INTEGER, command.kind == DataType.INT8 and command.k % 4)
+        several_k = len({block.k0 for block in blocks}) > 1
+        situations.saw(BlockIteratorSituation.BLOCKS, command.blocks and (several_k or WHOLE_K))
         situations.saw(BlockIteratorSituation.OUTER, command.batch0 > 1 and command.batch1 > 1)
         parts = command.m > BLOCK_M and command.m % BLOCK_M and blocks[-1].nb % TILE
         situations.saw(BlockIteratorSituation.LAST_PART, parts)

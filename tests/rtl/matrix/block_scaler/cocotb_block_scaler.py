@@ -16,8 +16,12 @@ from tests.rtl.matrix.arithmetic import as_number, as_words
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-CONFIGURATIONS = [{"Tile": 4, "AddrBits": 6, "Rows": 16, "Tiles": 4}]
-TILE, ROWS, TILES = parameter("Tile"), parameter("Rows"), parameter("Tiles")
+CONFIGURATIONS = [
+    {"Tile": 4, "Taps": 2, "AddrBits": 6, "Rows": 16, "Tiles": 4},
+    {"Tile": 4, "Taps": 1, "AddrBits": 6, "Rows": 16, "Tiles": 4},
+]
+TILE, TAPS, ROWS, TILES = (parameter(name) for name in ("Tile", "Taps", "Rows", "Tiles"))
+BOTTOM = TAPS - 1
 ENTRIES = 1 << parameter("AddrBits")
 DEPTH = 8
 """Clocks from a row's sums in the middle to those at the bottom."""
@@ -25,7 +29,7 @@ CLASH = DEPTH - 1
 """Clocks between two rows whose sums would enter at once, those of one a clock late from the middle."""
 APART = 30
 """Clocks after which a row's sums are in the accumulators."""
-LATENCY = (7, 6)
+LATENCY = (7, 6) if TAPS == 2 else (6,)
 """Clocks from the sums of a tap to what is written."""
 ADDED = 2
 """Clocks from the read of an accumulator to what is written."""
@@ -73,8 +77,8 @@ class ScaledTile:
 def draw_half(special: bool) -> NDArray[np.float16]:
     generator = np.random.default_rng(random.getrandbits(32))
     if special:
-        return generator.integers(0, 1 << 16, (2, TILE), np.uint16).view(np.float16)
-    return generator.normal(0, 1, (2, TILE)).astype(np.float16)
+        return generator.integers(0, 1 << 16, (TAPS, TILE), np.uint16).view(np.float16)
+    return generator.normal(0, 1, (TAPS, TILE)).astype(np.float16)
 
 
 def draw_tile(first: bool, last: bool, count: int) -> ScaledTile:
@@ -85,7 +89,7 @@ def draw_tile(first: bool, last: bool, count: int) -> ScaledTile:
     start = random.randrange(ENTRIES - count)
     for row in range(count):
         planes, facts = [], []
-        for _ in range(2):
+        for _ in range(TAPS):
             integers = generator.integers(-32768, 32768, 32)
             weights = generator.integers(-128, 128, (32, TILE))
             planes.append(((integers >> 8) @ weights, (integers & 255) @ weights))
@@ -185,10 +189,10 @@ async def random_tiles(dut: Any) -> None:
         # A row begins: its high sums are in the middle in the next clock, its low ones a clock later.
         if ready and clock >= next_row and clock - CLASH not in starts and random.random() < pace:
             row = ready.popleft()
-            taps.setdefault(clock + 2, [None, None])[0] = row
-            taps.setdefault(clock + 2 + DEPTH, [None, None])[1] = row
-            expected[clock + 2 + LATENCY[0]] = (row, 0)
-            expected[clock + 2 + DEPTH + LATENCY[1]] = (row, 1)
+            for tap in range(TAPS):
+                at = clock + 2 + DEPTH * tap
+                taps.setdefault(at, [None] * TAPS)[tap] = row
+                expected[at + LATENCY[tap]] = (row, tap)
             streak = streak + 1 if clock - 2 in starts else 1
             starts.append(clock)
             entered += 1
@@ -198,12 +202,12 @@ async def random_tiles(dut: Any) -> None:
             situations.saw(BlockScalerSituation.ROUND, entered > 4 * ROWS and tiles_seen > 4 * TILES)
         if push_row:
             ready.append(pushed)
-        low = taps.pop(clock, [None, None])
-        high = taps.get(clock + 1, [None, None])
-        dut.valid_i.value = sum(1 << tap for tap in range(2) if low[tap] is not None)
-        dut.high_i.value = sum(1 << tap for tap in range(2) if high[tap] is not None)
+        low = taps.pop(clock, [None] * TAPS)
+        high = taps.get(clock + 1, [None] * TAPS)
+        dut.valid_i.value = sum(1 << tap for tap in range(TAPS) if low[tap] is not None)
+        dut.high_i.value = sum(1 << tap for tap in range(TAPS) if high[tap] is not None)
         flags = {"first_i": 0, "last_i": 0, "tile_last_i": 0}
-        for tap in range(2):
+        for tap in range(TAPS):
             sums = np.array([random.getrandbits(32) for _ in range(TILE)], np.uint32)
             dut.addr_i[tap].value = random.randrange(ENTRIES)
             if (entering := low[tap]) is not None:
@@ -231,18 +235,22 @@ async def random_tiles(dut: Any) -> None:
             assert int(dut.read_addr_o.value) == added[0].addr
         due = expected.pop(clock, None)
         assert bool(dut.valid_o.value) == (due is not None)
+        if TAPS == 1 and (summed := low[BOTTOM]) is not None:
+            high_sums, low_sums = summed.planes[BOTTOM]
+            both = ((high_sums << 8) + low_sums).astype(np.int32).view(np.uint32)
+            assert np.array_equal(as_words(int(dut.combined_o.value), TILE), both)
         if due is not None:
             row, tap = due
             wanted, shown = memory.result(row, tap), as_words(int(dut.data_o.value), TILE)
             assert np.array_equal(shown, wanted), f"{shown} instead of {wanted}, tap {tap}"
-            assert bool(dut.result_o.value) == (row.last and tap == 1)
-            assert bool(dut.tile_done_o.value) == (row.tile_last and tap == 1)
+            assert bool(dut.result_o.value) == (row.last and tap == BOTTOM)
+            assert bool(dut.tile_done_o.value) == (row.tile_last and tap == BOTTOM)
             assert int(dut.addr_o.value) == row.addr
             if not dut.result_o.value:
                 memory.words[row.addr] = wanted
-        if low[1] is not None:
+        if (left := low[BOTTOM]) is not None:
             rows_inside -= 1
-            tiles_inside -= low[1].tile_last
+            tiles_inside -= left.tile_last
         if abort:
             situations.saw(BlockScalerSituation.ABORT, expected)
             for queue in (tiles_due, rows_due, ready):

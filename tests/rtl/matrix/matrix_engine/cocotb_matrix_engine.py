@@ -27,7 +27,7 @@ from tests.rtl.stimulus import CHANCES, reset
 CONFIGURATIONS = [
     {
         "DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 4, "BlockNTiles": 4,
-        "AccEntries": 32, "Blocks": 0,
+        "AccEntries": 64, "Blocks": 1,
     },
     {
         "DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 2, "BlockNTiles": 4,
@@ -144,11 +144,12 @@ def draw(places: Places) -> DrawnProduct:
         if m * depth * n * batch0 * batch1 <= MOST_WORDS:
             break
     k = 4 * depth - random.randrange(4) if command.kind == DataType.INT8 else depth
-    if random.random() < 0.03:
+    single = random.random() < 0.03
+    if single:
         m = k = n = 1
     trans_a, trans_b = (random.random() < 0.5 for _ in range(2))
     command = replace(command, batch0=batch0, batch1=batch1, m=m, k=k, n=n, trans_a=trans_a, trans_b=trans_b)
-    if WITH_BLOCKS and random.random() < 0.6:
+    if WITH_BLOCKS and not single and random.random() < 0.5:
         blocks, k = random.choice([each for each in Blocks if each]), 4 * depth + 31 & -32
         command = replace(command, kind=DataType.FP32, result=OutType.FLOAT32, blocks=blocks, k=k)
         command = replace(command, trans_a=False, trans_b=True)

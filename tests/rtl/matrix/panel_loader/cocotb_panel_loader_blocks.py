@@ -1,5 +1,6 @@
 """panel_loader with weights in blocks: planes of the left operand, tiles of the right one, their facts."""
 
+import itertools
 import random
 from collections import deque
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from echo_npu import formats
-from echo_npu.formats import FORMATS
+from echo_npu.formats import BLOCK, FORMATS, TILE_BLOCKS, TILE_COLUMNS, TILE_DEPTH
 from echo_npu.reference.blocks import block_floating_point
 from echo_npu.spec.data_types import Blocks, DataType
 from tb.blocks import parameter
@@ -24,12 +25,24 @@ CONFIGURATIONS = [
     {"DataWidth": 128, "Tile": 16, "BlockX": 32, "AddrBits": 8, "Blocks": 1, "Left": 1},
     {"DataWidth": 256, "Tile": 16, "BlockX": 32, "AddrBits": 8, "Blocks": 1, "Left": 0},
     {"DataWidth": 128, "Tile": 16, "BlockX": 32, "AddrBits": 8, "Blocks": 1, "Left": 0},
+    {"DataWidth": 64, "Tile": 4, "BlockX": 32, "AddrBits": 10, "Blocks": 1, "Left": 1},
+    {"DataWidth": 64, "Tile": 4, "BlockX": 32, "AddrBits": 10, "Blocks": 1, "Left": 0},
 ]
 BUS, LEFT = parameter("DataWidth") // 8, bool(parameter("Left"))
-TILE, BLOCK_X = 16, 32
-BLOCK_BYTES = 128  # of 32 float32
+TILE, BLOCK_X = parameter("Tile"), 32
+BLOCK_BYTES = 4 * BLOCK  # of float32
+BLOCK_WORDS = BLOCK // 4
+PIECE = min(BLOCK, 4 * TILE)
+"""Values of a block in a tile of the array."""
+PIECES = 4 * TILE // PIECE
+"""Blocks of a tile."""
+PARTS = BLOCK // PIECE
+"""Tiles of a block."""
+PACKED_WORDS = TILE_DEPTH // 4
 HALF = 1 << parameter("AddrBits") - 1
 """Entries of a panel."""
+MOST_BLOCKS = HALF // (2 * BLOCK_X) * TILE // BLOCK_WORDS
+"""Blocks of K in a panel of planes, and in a wide one."""
 
 
 class BlockPanelSituation(Enum):
@@ -39,7 +52,8 @@ class BlockPanelSituation(Enum):
     Q4_0 = "a panel of q4_0"
     Q4_1 = "a panel of q4_1"
     WIDE = "a wide panel with more columns than another may have"
-    HALF_TILE = "a K that ends with one block of a tile"
+    HALF_TILE = "a K that ends with one block of a packed tile"
+    SECOND = "a panel that begins with the second block of a packed tile"
     AHEAD = "two panels held, and none asked for"
     PARTLY = "rows of a panel that are complete before the panel"
     ABORT = "an abort with a panel on its way"
@@ -50,10 +64,10 @@ class BlockPanel:
     """A panel, and what it must be on chip.
 
     Attributes:
-        entries: bytes by address in the panel.
+        entries: bytes by address in the panel and piece of the entry.
         heads: of the right operand, scales [0] and minima [1] by tile; of the left one, facts by entry.
         rows: of memory.
-        row_of: the row of words that an entry is of, by address.
+        row_of: the row of words that an entry is of, likewise.
     """
 
     blocks: Blocks
@@ -64,30 +78,50 @@ class BlockPanel:
     kb: int
     x0: int
     xb: int
-    entries: dict[int, bytes] = field(default_factory=dict)
+    entries: dict[tuple[int, int], bytes] = field(default_factory=dict)
     heads: dict[tuple[int, int], bytes] = field(default_factory=dict)
     rows: list[bytes] = field(default_factory=list)
-    row_of: dict[int, int] = field(default_factory=dict)
+    row_of: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def transfer(self) -> Transfer:
         """The rows of memory that hold it."""
         if LEFT:
             place = self.x0 * self.stride + 16 * self.k0
         else:
-            place = self.x0 // TILE * self.stride + self.k0 // TILE * self.blocks.tile_bytes
+            place = self.x0 // TILE_COLUMNS * self.stride + self.k0 // PACKED_WORDS * self.blocks.tile_bytes
         return Transfer(self.base + place & 0xFFFF_FFFF, len(self.rows[0]), len(self.rows), self.stride)
+
+    def put(self, block: int, values: bytes, at: int, tile_step: int, row: int) -> None:
+        """Expect a block's 32 bytes, of row `row`, in the entries `at` of its tiles.
+
+        A block that takes two tiles has half of its values in each: with weights in nibbles, every other 8.
+        """
+        parts = [values]
+        if PARTS == 2:
+            eights = [values[first : first + 8] for first in range(0, BLOCK, 8)]
+            order = (0, 1, 2, 3) if self.blocks == Blocks.Q8_0 else (0, 2, 1, 3)
+            parts = [eights[order[0]] + eights[order[1]], eights[order[2]] + eights[order[3]]]
+        for number, part in enumerate(parts):
+            tile, piece = divmod(block * PARTS + number, PIECES)
+            self.entries[at + tile * tile_step, piece] = part
+            self.row_of[at + tile * tile_step, piece] = row
+
+
+def ending(block: int) -> int:
+    """Return the tile of the array with which a block of the panel ends."""
+    return ((block + 1) * PARTS - 1) // PIECES
 
 
 def draw() -> BlockPanel:
     """A random panel that fits."""
     blocks, wide = random.choice([each for each in Blocks if each]), not LEFT and random.random() < 0.4
-    kb, xb = 8 * random.randint(1, 4), random.choice((1, 16, 17, 32, random.randint(1, 32)))
+    kb = BLOCK_WORDS * random.randint(1, MOST_BLOCKS)
+    xb = random.choice((1, 16, 17, 32, random.randint(1, 32)))
     if wide:
         xb = random.randint(33, 64)
     base, stride = (random.randrange(1 << 22) * 64 for _ in range(2))
-    panel = BlockPanel(
-        blocks, wide, base, stride, TILE * random.randrange(100), kb, TILE * random.randrange(100), xb
-    )
+    k0 = max(TILE, BLOCK_WORDS) * random.randrange(100)
+    panel = BlockPanel(blocks, wide, base, stride, k0, kb, TILE_COLUMNS * random.randrange(100), xb)
     (_left if LEFT else _right)(panel)
     return panel
 
@@ -98,49 +132,47 @@ def _left(panel: BlockPanel) -> None:
     x = np.ldexp(values, random.randint(-140, 100)).astype(np.float32)
     x[generator.random(panel.xb) < 0.2, :32] = 0
     panel.rows = [row.tobytes() for row in x]
+    blocks = panel.kb // BLOCK_WORDS
     for row in range(panel.xb):
-        for tile in range(-(-panel.kb // TILE)):
-            at = tile * (2 * BLOCK_X) + row // TILE * 2 * TILE + row % TILE
-            planes: tuple[list[bytes], list[bytes]] = ([], [])
-            for block in range(2 * tile, 2 * tile + 2):
-                part = x[row, 32 * block : 32 * block + 32]
-                if not part.any():
-                    panel.heads[at, block % 2] = b"zero"
-                    for plane in planes:
-                        plane.append(b"")
-                    continue
-                integers, e = block_floating_point(part)
-                bits = integers.astype(np.int16).view(np.uint16)
-                planes[0].append((bits >> 8).astype(np.uint8).tobytes())
-                planes[1].append((bits & 255).astype(np.uint8).tobytes())
-                word = (int(integers.sum()) & 0x1F_FFFF) << 11 | (e - 15 & 0x1FF) << 2
-                panel.heads[at, block % 2] = word.to_bytes(4, "little")
-            for place, plane in enumerate(planes):
-                for half, part_bytes in enumerate(plane):
-                    if part_bytes:  # the planes of zeros may be anything
-                        panel.entries[2 * (at + place * TILE) + half] = part_bytes
-                        panel.row_of[2 * (at + place * TILE) + half] = row
+        at = row // TILE * 2 * TILE + row % TILE
+        for block in range(-(-blocks // PIECES) * PIECES):
+            head = at + ending(block) * 2 * BLOCK_X, block % PIECES
+            part = x[row, BLOCK * block : BLOCK * (block + 1)]
+            if not part.any():  # or missing; the planes of zeros may be anything
+                panel.heads[head] = b"zero"
+                continue
+            integers, e = block_floating_point(part)
+            bits = integers.astype(np.int16).view(np.uint16)
+            panel.put(block, (bits >> 8).astype(np.uint8).tobytes(), at, 2 * BLOCK_X, row)
+            panel.put(block, (bits & 255).astype(np.uint8).tobytes(), at + TILE, 2 * BLOCK_X, row)
+            word = (int(integers.sum()) & 0x1F_FFFF) << 11 | (e - 15 & 0x1FF) << 2
+            panel.heads[head] = word.to_bytes(4, "little")
 
 
 def _right(panel: BlockPanel) -> None:
     f = FORMATS[panel.blocks.label]
     generator = np.random.default_rng(random.getrandbits(32))
-    down, along = f.tiles(panel.xb, 4 * panel.kb)
+    # The packed tile with which the panel begins may have a block before it.
+    skipped, blocks = panel.k0 % PACKED_WORDS // BLOCK_WORDS, panel.kb // BLOCK_WORDS
+    down, along = f.tiles(panel.xb, BLOCK * (skipped + blocks))
     tiles = generator.integers(0, 256, (down, along, f.tile_bytes), np.uint8)
     panel.rows = [row.tobytes() for row in tiles]
-    parts = formats.tile_parts(tiles, f, TILE * down, 64 * along)
-    x_tiles = BLOCK_X // TILE * (2 if panel.wide else 1)
-    for n in range(TILE * down):
-        for tile in range(along):
-            at = (tile * x_tiles + n // TILE) * TILE + n % TILE
-            stored = parts.q[n, 64 * tile : 64 * tile + 64].tobytes()
-            for half in range(2):
-                panel.entries[2 * at + half] = stored[32 * half : 32 * half + 32]
-                panel.row_of[2 * at + half] = n
-            for which in range(2 if f.minimum else 1):
-                panel.heads[at // TILE, which] = tiles[
-                    n // TILE, tile, 64 * which : 64 * which + 64
-                ].tobytes()
+    parts = formats.tile_parts(tiles, f, TILE_COLUMNS * down, TILE_DEPTH * along)
+    tile_step = BLOCK_X * (2 if panel.wide else 1)
+    for n in range(TILE_COLUMNS * down):
+        for block in range(blocks):
+            first = BLOCK * (skipped + block)
+            panel.put(block, parts.q[n, first : first + BLOCK].tobytes(), n, tile_step, n)
+    for which, n, first in itertools.product(
+        range(2 if f.minimum else 1), range(0, TILE_COLUMNS * down, TILE), range(0, blocks, PIECES)
+    ):
+        # float16 of the tile's columns, for each block that ends with it.
+        places = [divmod(skipped + first + piece, TILE_BLOCKS) for piece in range(PIECES)]
+        ats = [2 * (TILE_COLUMNS * (TILE_BLOCKS * which + half) + n % TILE_COLUMNS) for _, half in places]
+        panel.heads[(ending(first) * tile_step + n) // TILE, which] = b"".join(
+            tiles[n // TILE_COLUMNS, tile, at : at + 2 * TILE].tobytes()
+            for (tile, _), at in zip(places, ats, strict=True)
+        )
 
 
 class BlockLoader:
@@ -154,9 +186,9 @@ class BlockLoader:
     def forget(self) -> None:
         """Begin as after a reset."""
         self.taken = 0  # bytes of the rows of float32
-        self.converts = False
-        """The last beat of a block of float32 was taken in the clock before."""
-        self.memory: dict[int, bytes] = {}
+        self.converts = 0
+        """Clocks in which a block of float32 that was taken still moves."""
+        self.memory: dict[tuple[int, int], bytes] = {}
         self.heads: dict[tuple[int, int], bytes] = {}
         self.panel: BlockPanel | None = None  # offered
         self.coming: deque[BlockPanel] = deque()  # asked for, not complete
@@ -192,7 +224,10 @@ class BlockLoader:
             assert dut.data_ready_o.value
             self.beats.popleft()
             self.taken += BUS
-        self.converts = LEFT and bring and self.taken % BLOCK_BYTES == 0
+        self.converts = max(self.converts - 1, 0)
+        if LEFT and bring and self.taken % BLOCK_BYTES == 0:
+            # A clock for each beat, and for each of its two tiles where every block makes entries.
+            self.converts = BLOCK_BYTES // BUS + 2 * (PARTS - 1)
         if dut.panel_next_o.value:
             assert self.panel is not None
             self.coming.append(self.panel)
@@ -226,16 +261,18 @@ class BlockLoader:
         address, which = int(dut.write_addr_o.value), int(dut.write_o.value)
         for place in range(2):
             if which >> place & 1:
-                entry = int(dut.write_data_o[place].value).to_bytes(64, "little")
-                for half in range(2):
-                    self.memory[2 * (address + place * TILE) + half] = entry[32 * half : 32 * half + 32]
+                entry = int(dut.write_data_o[place].value).to_bytes(4 * TILE, "little")
+                for piece in range(PIECES):
+                    part = entry[PIECE * piece : PIECE * (piece + 1)]
+                    self.memory[address + place * TILE, piece] = part
         scales = int(dut.scales_o.value)
         for place in range(2):
             if scales >> place & 1:
-                self.heads[address // TILE, place] = int(dut.write_data_o[0].value).to_bytes(64, "little")
+                head = int(dut.write_data_o[0].value).to_bytes(4 * TILE, "little")
+                self.heads[address // TILE, place] = head[: 2 * TILE * PIECES]
         if dut.info_write_o.value:
             word = int(dut.info_o.value)
-            for block in range(2):
+            for block in range(PIECES):
                 bits = word >> 32 * block & 0xFFFF_FFFF
                 self.heads[address, block] = b"zero" if bits >> 1 & 1 else bits.to_bytes(4, "little")
 
@@ -249,10 +286,10 @@ class BlockLoader:
 
     def compare(self, panel: BlockPanel, rows: int) -> None:
         """Look for the entries of the panel's first rows."""
-        half = 2 * HALF * (self.loaded % 2)
-        for address, wanted in panel.entries.items():
-            if panel.row_of[address] < rows:
-                assert self.memory.get(half + address) == wanted, f"entry {address} of {panel}"
+        half = HALF * (self.loaded % 2)
+        for (address, piece), wanted in panel.entries.items():
+            if panel.row_of[address, piece] < rows:
+                assert self.memory.get((half + address, piece)) == wanted, f"entry {address} of {panel}"
 
     def complete(self) -> None:
         """The oldest panel is all there."""
@@ -265,7 +302,8 @@ class BlockLoader:
         self.loaded += 1
         self.saw(BlockPanelSituation[panel.blocks.name])
         self.saw(BlockPanelSituation.WIDE, panel.wide)
-        self.saw(BlockPanelSituation.HALF_TILE, panel.kb % TILE)
+        self.saw(BlockPanelSituation.HALF_TILE, (panel.k0 + panel.kb) % PACKED_WORDS)
+        self.saw(BlockPanelSituation.SECOND, panel.k0 % PACKED_WORDS)
 
 
 @cocotb.test()
@@ -273,6 +311,7 @@ async def random_panels(dut: Any) -> None:
     """Every plane, row of a tile and scale is where the engine looks for it."""
     situations = Situations(BlockPanelSituation)
     situations.saw(BlockPanelSituation.WIDE, LEFT)
+    situations.saw(BlockPanelSituation.SECOND, PARTS == 1)
     await reset(dut, "blocks_i")
     loader = BlockLoader(dut, situations)
     for _ in situations.rounds(25):

@@ -83,7 +83,7 @@
   localparam int unsigned FlagTransA = 0;  // `src1` is stored as [K, M]
   localparam int unsigned FlagTransB = 1;  // `src2` is stored as [N, K]
   localparam int unsigned FlagUseAlpha = 2;  // the finished sum is multiplied by alpha, with one rounding
-  localparam int unsigned FlagDtype = 4;  // 2 bits: type of both operands, with HALF_B of `src1`
+  localparam int unsigned FlagDtype = 4;  // 2 bits: type of both operands, with HALF_B or BLOCKS of `src1`
   localparam int unsigned FlagHalfB = 6;  // `src2` is fp16 beside an fp32 `src1`
   localparam int unsigned FlagOut = 8;  // 2 bits: type of `dst`
   localparam int unsigned FlagRowScale = 10;  // row m is multiplied by `row_scales[m]`

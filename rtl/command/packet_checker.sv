@@ -76,9 +76,9 @@ module packet_checker
                         || (result == OutInt32 && (kind != TypeInt8 || packet_i.flags[FlagUseAlpha] || row_scale
                                                    || columns_used || relu));
 
-  // Weights in blocks have a type and a layout of their own, beside float32.
-  assign blocks_bad   = blocks != BlocksNone && (!Blocks || kind != TypeFp32 || packet_i.flags[FlagOut+:2] != 2'd0
-                                                 || trans_a || trans_b);
+  // Weights in blocks have a type and a layout of their own, beside float32 or float16.
+  assign blocks_bad   = blocks != BlocksNone && (!Blocks || !(kind inside {TypeFp32, TypeFp16}) || trans_a || trans_b
+                                                 || packet_i.flags[FlagOut+:2] != 2'd0);
 
   // Elements of float16 are the right operand of nothing but float32.
   assign half_bad     = half_b && (kind != TypeFp32 || blocks != BlocksNone);

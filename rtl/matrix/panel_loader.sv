@@ -16,7 +16,8 @@
 //   entry address = {panel parity, K tile, X tile, row in the block}
 //
 // With weights in blocks, the left operand's float32 become two planes of int8,
-// entries of two neighbouring X tiles:
+// entries of two neighbouring X tiles; float16 are widened first, half a beat a
+// clock:
 //
 //   entry address = {panel parity, K tile, X tile, plane: high or low, row in the block}
 //
@@ -208,15 +209,32 @@ module panel_loader
   // Float32 that becomes planes passes a converter; what is taken then is an entry for each plane.
   logic converted_valid, converted_last, converted_ends;
   logic [EntryBits-1:0] converted [2];
+  logic halves, upper_q;  // a beat of float16 is taken in two clocks: its lower half, its upper half
   assign planes       = Blocks && Left && pending.blocks != BlocksNone;
   assign packed_tiles = Blocks && !Left && pending.blocks != BlocksNone;
-  assign data_ready_o = !pending_empty;
+  assign halves       = planes && pending.kind == TypeFp16;
+  assign data_ready_o = !pending_empty && (!halves || upper_q);
   assign beat         = data_valid_i && data_ready_o;
   assign take         = planes ? converted_valid : beat;
   assign row_last     = planes ? converted_last : data_row_last_i;
 
   if (Blocks && Left) begin : g_converter
-    logic converter_busy, entry_valid, row_end;
+    logic converter_busy, entry_valid, row_end, present;
+    logic [DataWidth-1:0] values;
+    assign present = data_valid_i && !pending_empty && planes;
+    always_comb begin
+      values = data_i;
+      if (present && halves) begin
+        for (int unsigned w = 0; w < DataWidth / 32; w++) begin
+          values[w*32+:32] = alu_h2f({16'd0, upper_q ? data_i[DataWidth/2+w*16+:16] : data_i[w*16+:16]});
+        end
+      end
+    end
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni || abort_i) upper_q <= 1'b0;
+      else if (present && halves) upper_q <= !upper_q;
+    end
+
     logic [Taps*BlockValues*8-1:0] high, low;
     block_converter #(
         .DataWidth(DataWidth),
@@ -226,9 +244,9 @@ module panel_loader
         .rst_ni,
         .abort_i,
         .busy_o    (converter_busy),
-        .valid_i   (beat && planes),
-        .data_i,
-        .row_last_i(data_row_last_i),
+        .valid_i   (present),
+        .data_i    (values),
+        .row_last_i(data_row_last_i && data_ready_o),
         .valid_o   (entry_valid),
         .high_o    (high),
         .low_o     (low),
@@ -266,6 +284,7 @@ module panel_loader
       assign converted[1]    = low;
     end
   end else begin : g_no_converter
+    assign upper_q         = 1'b0;
     assign converting      = 1'b0;
     assign converted_valid = 1'b0;
     assign converted_last  = 1'b0;

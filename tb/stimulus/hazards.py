@@ -14,6 +14,7 @@ import numpy as np
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.packets import (
+    BLOCK_ROWS,
     TILE_ALIGNMENT,
     Packet,
     add_packets,
@@ -256,10 +257,13 @@ class HazardMaker:
 
     def _packed_matmul(self, m: int, k: int, n: int, batch: tuple[int, int], *, vectors: bool) -> Draft:
         """Draft a product with weights in blocks."""
-        blocks = self._random.choice([each for each in Blocks if each])
+        blocks, dtype = (
+            self._random.choice([each for each in Blocks if each]),
+            self._random.choice(BLOCK_ROWS),
+        )
         down, row_bytes = packed_rows(blocks, k, n)
         strides = (
-            self._strides(m, 4 * k, batch, 4),
+            self._strides(m, dtype.itemsize * k, batch, dtype.itemsize),
             self._strides(down, row_bytes, batch, blocks.tile_bytes),
             self._strides(m, 4 * n, batch, 4, written=True),
         )
@@ -272,6 +276,7 @@ class HazardMaker:
                 m,
                 k,
                 n,
+                dtype=dtype,
                 blocks=blocks,
                 alpha=0.5,
                 row_scales=at["rows"] if vectors else None,

@@ -11,6 +11,7 @@ import numpy as np
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import (
+    BLOCK_ROWS,
     TILE_ALIGNMENT,
     Packet,
     add_packets,
@@ -170,11 +171,12 @@ class LargeMaker:
         """Draw a MATMUL with weights in blocks; K is rounded to whole blocks."""
         pick = self._random
         k = max(BLOCK, k // BLOCK * BLOCK)
-        blocks = pick.choice([each for each in Blocks if each])
+        blocks, dtype = pick.choice([each for each in Blocks if each]), pick.choice(BLOCK_ROWS)
         vectors = pick.random() < 0.5 if vectors is None else vectors
         rows, row_bytes = packed_rows(blocks, k, n)
         left, right, result = (
-            self._side_by_side(nbytes, batch) for nbytes in (4 * m * k, rows * row_bytes, 4 * m * n)
+            self._side_by_side(nbytes, batch)
+            for nbytes in (dtype.itemsize * m * k, rows * row_bytes, 4 * m * n)
         )
 
         def packets(src1: int, src2: int, dst: int, row_scales: int, columns: int) -> Slots:
@@ -185,6 +187,7 @@ class LargeMaker:
                 m,
                 k,
                 n,
+                dtype=dtype,
                 blocks=blocks,
                 row_scales=row_scales if vectors else None,
                 column_vectors=columns if vectors else None,
@@ -195,7 +198,7 @@ class LargeMaker:
             )
 
         fp32 = DataType.FP32
-        return self._placed(packets, (fp32, blocks, fp32, fp32), 4)
+        return self._placed(packets, (dtype, blocks, fp32, fp32), 4)
 
     def copy(
         self,

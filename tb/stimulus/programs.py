@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from echo_npu.commands.packets import (
+    BLOCK_ROWS,
     BLOCKS_SHIFT,
     DTYPE_SHIFT,
     OUT_SHIFT,
@@ -245,6 +246,8 @@ class ProgramMaker:
         if self._weights and pick.random() < 0.5:
             blocks, src2 = pick.choice(self._weights)
         flags = blocks << BLOCKS_SHIFT | sum(flag for flag in MATMUL_STEPS if pick.random() < 0.2)
+        rows = pick.choice(BLOCK_ROWS)
+        flags |= rows << DTYPE_SHIFT
         src1, dst = self._place(), self._place()
         fields: dict[str, int] = {}
         if flags & (Flags.COL_SCALE | Flags.BIAS):
@@ -256,7 +259,9 @@ class ProgramMaker:
             batch, apart = pick.choice((1, 2, 3)), self._apart(4 * m * n, 4)
             fields |= {
                 "batch0": batch,
-                **stride_fields("src1", self._stride(4 * k, 4), (pick.choice((0, 64, 260)), 0)),
+                **stride_fields(
+                    "src1", self._stride(rows.itemsize * k, rows.itemsize), (pick.choice((0, 64, 260)), 0)
+                ),
                 **stride_fields("src2", row_stride, (pick.choice((0, blocks.tile_bytes)), 0)),
                 **stride_fields("dst", 0, (apart, 0)),
             }

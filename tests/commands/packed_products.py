@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.packets import Packet, matmul_packets
+from echo_npu.commands.packets import BLOCK_ROWS, Packet, matmul_packets
 from echo_npu.formats import FORMATS
 from echo_npu.spec.data_types import Blocks
 from echo_npu.spec.status import ErrorCode, State
@@ -22,7 +22,7 @@ class BlocksTrial:
     """One MATMUL with weights in blocks on fresh operands; `packets` submits it.
 
     Args:
-        a: float32 [M, K]; None: random.
+        a: float32 or float16 [M, K]; None: random, of either.
         tiles: uint8 [N tiles, K tiles, bytes of a tile]; None: random.
         row_scale, column_scale, bias: float32 [M], [N], [N]; None: that step is not asked for.
         gaps: between two stored rows of `a` and of the result in elements, of the weights in tiles; what lies
@@ -37,7 +37,7 @@ class BlocksTrial:
         k: int,
         n: int,
         *,
-        a: NDArray[np.float32] | None = None,
+        a: NDArray[np.float32] | NDArray[np.float16] | None = None,
         tiles: NDArray[np.uint8] | None = None,
         alpha: float | None = None,
         row_scale: NDArray[np.float32] | None = None,
@@ -46,19 +46,23 @@ class BlocksTrial:
         relu: bool = False,
         gaps: tuple[int, int, int] = (0, 0, 0),
     ) -> None:
-        a = tb.floats(m, k) if a is None else a
+        if a is None:
+            a = tb.floats(m, k)
+            a = tb.random.choice((a, a.astype(np.float16)))
+        size = a.itemsize
         tiles = packed_tiles(tb.rng, blocks, n, k) if tiles is None else tiles
         rows = np.ascontiguousarray(tiles).reshape(tiles.shape[0], -1)
-        left = _spread(tb, a.view(np.uint8), 4 * gaps[0])
+        left = _spread(tb, a.view(np.uint8), size * gaps[0])
         right = _spread(tb, rows, FORMATS[blocks.label].tile_bytes * gaps[1])
         strides = (left.shape[1], right.shape[1], 4 * (n + gaps[2]))
-        self.src1 = tb.place(left, offset=4 * tb.random.randrange(16))
+        self.src1 = tb.place(left, offset=size * tb.random.randrange(64 // size))
         self.src2 = tb.place(right, "weight")
         self.dst = tb.destination(m * strides[2], offset=4 * tb.random.randrange(16))
         self.shape = (m, n)
         columns = [vector for vector in (column_scale, bias) if vector is not None]
         self.packets: Sequence[Packet] = matmul_packets(
             self.src1, self.src2, self.dst, m, k, n,
+            dtype=BLOCK_ROWS[size < np.float32().itemsize],
             blocks=blocks,
             alpha=alpha,
             row_scales=None if row_scale is None else tb.place(row_scale, "weight", offset=4),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.commands.packets import (
+    BLOCK_ROWS,
     BLOCKS_SHIFT,
     DTYPE_SHIFT,
     OUT_SHIFT,
@@ -161,6 +162,18 @@ async def test_activations(tb: NpuTestbench, blocks: Blocks) -> None:
 
 
 @npu_test(blocks=KINDS)
+async def test_activations_of_16_bits(tb: NpuTestbench, blocks: Blocks) -> None:
+    """Float16 of any bits, ordinary ones, and subnormal blocks."""
+    products = []
+    for m, k, n in ((1, 96, 17), (9, 160, 5), (19, 64, 16), (2, 32, 1)):
+        any_bits = tb.rng.integers(0, 1 << 16, (m, k)).astype(np.uint16).view(np.float16)
+        small = tb.rng.integers(0, 1 << 10, (m, k)).astype(np.uint16).view(np.float16)
+        for x in (any_bits, tb.floats(m, k).astype(np.float16), small):
+            products.append(BlocksTrial(tb, blocks, m, k, n, a=x))
+    await run_packed(tb, products)
+
+
+@npu_test(blocks=KINDS)
 async def test_weights(tb: NpuTestbench, blocks: Blocks) -> None:
     """Scales and minima of any bits, zeros, subnormals, NaN and infinities; quants at their ends."""
     ends = {Blocks.Q8_0: [0x80, 0x7F, 0, 0xFF, 1]}.get(blocks, [0x00, 0xFF, 0x0F, 0xF0, 0x87, 0x78])
@@ -186,7 +199,8 @@ async def test_weights(tb: NpuTestbench, blocks: Blocks) -> None:
 async def test_each_quant_counts_once(tb: NpuTestbench, blocks: Blocks) -> None:
     """A row that is 1 in one place and 0 in all others yields the weight of that place, for every place."""
     k, n = TILE_DEPTH + BLOCK, TILE_COLUMNS + 3
-    await run_packed(tb, [BlocksTrial(tb, blocks, k, k, n, a=np.eye(k, dtype=np.float32))])
+    kinds = (np.float32, np.float16)
+    await run_packed(tb, [BlocksTrial(tb, blocks, k, k, n, a=np.eye(k, dtype=kind)) for kind in kinds])
 
 
 @npu_test(blocks=KINDS, via=["window", "ring"])
@@ -288,7 +302,7 @@ def refusals(blocks: Blocks) -> Mapping[str, tuple[ErrorCode, list[Packet]]]:
     flags: dict[str, int] = {
         "trans a": Flags.TRANS_A,
         "trans b": Flags.TRANS_B,
-        **{each.label: each << DTYPE_SHIFT for each in DataType if each},
+        **{each.label: each << DTYPE_SHIFT for each in DataType if each not in BLOCK_ROWS},
         **{f"out {each.name}": each << OUT_SHIFT for each in OutType if each},
         "out 3": 3 << OUT_SHIFT,
     }
@@ -310,6 +324,10 @@ def refusals(blocks: Blocks) -> Mapping[str, tuple[ErrorCode, list[Packet]]]:
             for offset in (1, 4, 32, 63)
         },
         "src1": (ErrorCode.MISALIGNED, [product(blocks, a=0x1002)]),
+        "src1 of 16 bits": (
+            ErrorCode.MISALIGNED,
+            [product(blocks, DataType.FP16 << DTYPE_SHIFT, a=0x1001)],
+        ),
         "dst": (ErrorCode.MISALIGNED, [product(blocks, dst=0x1000_1001)]),
         **{
             name: (ErrorCode.BAD_EXTENSION, [product(blocks, ext), ExtensionPacket(**fields)])

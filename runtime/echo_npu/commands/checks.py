@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.packets import (
+    BLOCK_ROWS,
     EPILOGUE_FLAGS,
     EXTENSION_MAGIC,
     FENCES,
@@ -47,7 +48,7 @@ from echo_npu.spec.status import ErrorCode
 
 Extension = ExtensionPacket | VectorExtension
 
-_NOT_WITH_BLOCKS: Final = Flags.DTYPE | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B
+_NOT_WITH_BLOCKS: Final = Flags.OUT | Flags.TRANS_A | Flags.TRANS_B
 _NOT_WITH_HALF_B: Final = Flags.DTYPE | Flags.BLOCKS
 _COLUMN_FLAGS: Final = Flags.COL_SCALE | Flags.BIAS
 
@@ -108,7 +109,7 @@ def _types_fit(packet: NpuCommandPacket, blocks: bool) -> bool:
     if packet.has(Flags.HALF_B) and packet.has(_NOT_WITH_HALF_B):
         return False
     if packet.has(Flags.BLOCKS):
-        return blocks and not packet.has(_NOT_WITH_BLOCKS)
+        return blocks and packet.data_type in BLOCK_ROWS and not packet.has(_NOT_WITH_BLOCKS)
     if out == OutType.INT32:
         return packet.data_type == DataType.INT8 and not packet.has(EPILOGUE_FLAGS)
     return out in (OutType.FLOAT32, OutType.OWN)

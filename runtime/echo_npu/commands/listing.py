@@ -103,11 +103,11 @@ def _vector(
 
 def _types(flags: int) -> str:
     """Return the type of a product's operands, and that of its result if it differs."""
+    operands = DataType((flags & Flags.DTYPE) >> DTYPE_SHIFT)
     if flags & Flags.BLOCKS:
-        return f" fp32 by {Blocks((flags & Flags.BLOCKS) >> BLOCKS_SHIFT).label}"
+        return f" {operands.label} by {Blocks((flags & Flags.BLOCKS) >> BLOCKS_SHIFT).label}"
     if flags & Flags.HALF_B:
         return " fp32 by fp16"
-    operands = DataType((flags & Flags.DTYPE) >> DTYPE_SHIFT)
     result = (flags & Flags.OUT) >> OUT_SHIFT
     if result == OutType.OWN or operands == DataType.FP32:
         return "" if operands == DataType.FP32 else f" {operands.label}"

@@ -113,6 +113,10 @@ def extension_count(opcode: int, flags: int) -> int:
     return _EXTENSIONS.get(opcode, 0) if flags & _EXT else 0
 
 
+BLOCK_ROWS: Final = (DataType.FP32, DataType.FP16)
+"""Types of src1 beside weights in blocks."""
+
+
 def packed_rows(blocks: Blocks, k: int, n: int) -> tuple[int, int]:
     """Return how many rows of tiles packed weights [N, K] have, and the bytes of one."""
     return -(-n // TILE_COLUMNS), -(-k // TILE_DEPTH) * FORMATS[blocks.label].tile_bytes
@@ -514,7 +518,8 @@ def matmul_command(
         dtype: type of both operands, with `half_b` of src1, or its label: fp32, bf16, fp16, int8.
         half_b: src2 is float16; dtype is float32, and there are no blocks.
         blocks: format of src2, which is then packed weights [N, K] (`echo_npu.formats`), or its label: q8_0,
-            q4_0, q4_1; K is a multiple of 32, dtype and out are float32, and nothing is transposed.
+            q4_0, q4_1; K is a multiple of 32, dtype is float32 or float16 and that of src1 alone, out is
+            float32, and nothing is transposed.
         out: type of the result: float32, that of the operands, or int32 (of int8, without any step).
         trans_a: src1 is stored as [K, M].
         trans_b: src2 is stored as [N, K].
@@ -539,11 +544,11 @@ def matmul_command(
     if not isinstance(out, OutType):
         raise TypeError(f"out must be an OutType, got {out!r} ({type(out).__name__})")
     packed = Blocks.of(blocks)
-    if packed and (k % BLOCK or dtype != DataType.FP32 or out != OutType.FLOAT32 or trans_a or trans_b):
+    if packed and (k % BLOCK or dtype not in BLOCK_ROWS or out != OutType.FLOAT32 or trans_a or trans_b):
         raise ValueError(
             f"blocks is {packed.label}, k is {k}, dtype is {dtype.label}, out is {out.name.lower()}, "
-            f"trans_a is {trans_a}, trans_b is {trans_b}: k must be a multiple of {BLOCK}, both types "
-            "float32, and nothing transposed"
+            f"trans_a is {trans_a}, trans_b is {trans_b}: k must be a multiple of {BLOCK}, dtype fp32 or "
+            "fp16, the result float32, and nothing transposed"
         )
     if half_b and (dtype != DataType.FP32 or packed):
         raise ValueError(

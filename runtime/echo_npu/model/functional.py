@@ -493,7 +493,8 @@ class FunctionalModel:
             if packet.blocks:
                 block_format = FORMATS[packet.blocks.label]
                 tiles = b[index].reshape(right.rows, -1, block_format.tile_bytes)
-                sums: NDArray[Any] = matmul_blocks(a[index], tiles, block_format, packet.n, self._panels)
+                rows = widen(a[index], dtype)
+                sums: NDArray[Any] = matmul_blocks(rows, tiles, block_format, packet.n, self._panels)
             elif dtype == DataType.INT8:
                 sums = matmul_int8(a[index], b[index])
             else:

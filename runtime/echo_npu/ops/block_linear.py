@@ -15,7 +15,7 @@ from echo_npu.tensor import DeviceTensor
 
 
 class BlockLinear:
-    """`activation(x @ weight.T + bias)` with weights in ggml's blocks and float32 x, as one product.
+    """`activation(x @ weight.T + bias)` with weights in ggml's blocks, as one product.
 
     Weights and bias are uploaded once; the weights stay in their blocks.
 
@@ -55,7 +55,7 @@ class BlockLinear:
         """Apply the layer.
 
         Args:
-            x: float32 [..., K], or [K].
+            x: float32 or float16 [..., K], or [K].
             activation, out: as in `Device.matmul`.
 
         Returns: float32 [..., N]; a DeviceTensor if `x` or `out` is one.

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike
 
-from echo_npu.commands.packets import Command, matmul_command
+from echo_npu.commands.packets import BLOCK_ROWS, Command, matmul_command
 from echo_npu.commands.strided import chunks, collapse
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.formats import PackedMatrix
@@ -78,8 +78,8 @@ def matmul(
         a: [..., M, K], or [..., K, M] with `trans_a`, or [K].
         b: [..., K, N], or [..., N, K] with `trans_b`, or [K]. Both float32, float16, bfloat16 (or its bits in
             uint16) or int8; or a float32 `a` and a float16 `b`. Or weights [N, K] in blocks,
-            `formats.PackedMatrix` or `PackedTensor`, with a float32 `a`; then `trans_a` and `trans_b` are not
-            given.
+            `formats.PackedMatrix` or `PackedTensor`, with a float32 or float16 `a`; then the result is
+            float32, and `trans_a` and `trans_b` are not given.
         alpha: rounded to float32 (None: no such step).
         out_dtype: float32; the operands' type; or int32 for int8 operands without any step. None: that of
             `out`, or float32.
@@ -213,6 +213,7 @@ def packed_commands(
             a.shape[-2],
             b.shape[1],
             b.shape[0],
+            dtype=operand_type(a.dtype) or DataType.FP32,
             blocks=b.format.name,
             row_strides=(row_a, 0 if b.tiles.is_contiguous else b.tiles.strides[0], row_c),
             batch=chunk.batch,
@@ -249,9 +250,10 @@ def _operands_type(device: CommandDevice, a: Any, b: Any) -> DataType:
 def _check_blocks(
     device: CommandDevice, a: Any, b: PackedMatrix | PackedTensor, transposed: bool
 ) -> DataType:
-    """Refuse a product with weights in blocks that no command computes; return the type of `a`."""
-    if not isinstance(a, (np.ndarray, DeviceTensor)) or a.dtype != FLOAT32:
-        raise TypeError(f"matmul with weights in blocks takes a float32 a, it is {kind(a)}")
+    """Refuse a product with weights in blocks that no command computes; return the type that the result's is
+    derived from."""
+    if not isinstance(a, (np.ndarray, DeviceTensor)) or operand_type(a.dtype) not in BLOCK_ROWS:
+        raise TypeError(f"matmul with weights in blocks takes a float32 or float16 a, it is {kind(a)}")
     if b.format.name not in device.capabilities.block_formats:
         raise TypeError(
             f"matmul: b is in {b.format.name}; the block formats of the device: "
@@ -310,7 +312,8 @@ def _result_type(
         if not isinstance(out, DeviceTensor):
             return FLOAT32
         asked, out_dtype = "out", out.dtype
-    name, own = type_name(out_dtype), type_name(a.dtype)
+    in_blocks = isinstance(b, (PackedMatrix, PackedTensor))
+    name, own = type_name(out_dtype), "float32" if in_blocks else type_name(a.dtype)
     possible = ["float32", *([own] if own != "float32" else [])]
     if dtype == DataType.INT8 and plain:
         possible.append("int32")

@@ -37,7 +37,7 @@ class Flags(IntFlag):
     USE_ALPHA = 1 << 2
     """MATMUL: the finished sum is multiplied by alpha, with one rounding."""
     DTYPE = 0x30
-    """MATMUL: type of both operands, with HALF_B of `src1`."""
+    """MATMUL: type of both operands, with HALF_B or BLOCKS of `src1`."""
     HALF_B = 1 << 6
     """MATMUL: `src2` is fp16 beside an fp32 `src1`."""
     OUT = 0x300

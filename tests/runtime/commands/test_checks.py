@@ -227,9 +227,10 @@ def test_float16_beside_float32() -> None:
 
 @each_format
 def test_flags_beside_weights_in_blocks(blocks: Blocks) -> None:
-    base = CommandCase(flags=BLOCKS[blocks], k=32)
-    assert base.verdict() == OK
-    for flags in (*list(DTYPES.values())[1:], *list(OUTS.values())[1:], Flags.TRANS_A, Flags.TRANS_B):
+    for dtype in (DataType.FP32, DataType.FP16):
+        assert CommandCase(flags=BLOCKS[blocks] | DTYPES[dtype], k=32).verdict() == OK
+    others = (DTYPES[DataType.BF16], DTYPES[DataType.INT8])
+    for flags in (*others, *list(OUTS.values())[1:], Flags.TRANS_A, Flags.TRANS_B):
         assert CommandCase(flags=BLOCKS[blocks] | flags, k=32).verdict() == (ErrorCode.BAD_FLAGS, 0)
     for flags in (Flags.USE_ALPHA, Flags.RELU, Flags.IRQ):
         assert CommandCase(flags=BLOCKS[blocks] | flags, k=32).verdict() == OK

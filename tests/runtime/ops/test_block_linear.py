@@ -111,18 +111,26 @@ PACKED = formats.pack(np.ones((N, K), np.float32), "q4_1")
 @pytest.mark.parametrize(
     ("arguments", "options", "error", "words"),
     [
-        ((normal(2, K).astype(np.float16), PACKED), {}, TypeError, ["ndarray of float16"]),
+        ((normal(2, K).astype(np.float64), PACKED), {}, TypeError, ["ndarray of float64"]),
         ((normal(2, K).tolist(), PACKED), {}, TypeError, ["list"]),
         ((normal(2, K - 32), PACKED), {}, ValueError, ["(2, 64)", "(24, 96)"]),
         ((normal(2, K), PACKED), {"trans_b": True}, ValueError, ["trans_b"]),
         ((normal(2, K), PACKED), {"bias": normal(K)}, ValueError, ["bias has shape (96,)"]),
         ((normal(2, K), PACKED), {"out_dtype": "float16"}, TypeError, ["out_dtype is float16"]),
+        ((normal(2, K).astype(np.float16), PACKED), {"out_dtype": "float16"}, TypeError, ["float16"]),
     ],
 )
 def test_what_is_refused(
     npu: Device, arguments: tuple[Any, ...], options: dict[str, Any], error: Error, words: Words
 ) -> None:
     refuses(error, words, npu.matmul, *arguments, **options)
+
+
+def test_float16_rows_have_the_products_of_what_they_are_in_float32(npu: Device) -> None:
+    x, layer = normal(3, K).astype(np.float16), BlockLinear(npu, PACKED, bias=normal(N))
+    assert np.array_equal(layer(x), layer(x.astype(np.float32)))
+    turned = npu.tensor(np.ascontiguousarray(x.T)).transpose(1, 0)
+    assert np.array_equal(layer(turned).to_numpy(), layer(x))
 
 
 def test_layers_that_are_refused(npu: Device) -> None:

@@ -3,7 +3,7 @@
 import random
 import struct
 
-from echo_npu.commands.packets import BLOCKS_SHIFT, EXTENSION_MAGIC, Flags, Opcode
+from echo_npu.commands.packets import BLOCK_ROWS, BLOCKS_SHIFT, DTYPE_SHIFT, EXTENSION_MAGIC, Flags, Opcode
 from echo_npu.commands.vector_command import MAGICS
 from tests.rtl.command.packet_checker.oracle import CASE_WORDS, PROGRAM_WORDS
 
@@ -166,6 +166,7 @@ def draw(rng: random.Random) -> list[int]:
         flags |= rng.randint(1, 3) << BLOCKS_SHIFT
         if rng.random() < 0.9:
             flags &= ~int(Flags.DTYPE | Flags.HALF_B | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B)
+            flags |= rng.choice(BLOCK_ROWS) << DTYPE_SHIFT
             k = min(k + 31, (1 << 64) - 1) & -32
     if opcode == Opcode.VECTOR:
         flags |= EXT

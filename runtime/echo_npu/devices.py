@@ -69,6 +69,7 @@ def open(  # noqa: A001  (the public name; this module does not use the builtin)
     try:
         return Device(opened, config=config, **({} if ring_slots is None else {"ring_slots": ring_slots}))
     except BaseException:
+        opened.abandon()  # nothing that it did is of use
         opened.close()
         raise
 

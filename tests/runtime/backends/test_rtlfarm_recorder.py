@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pytest
 import echo_npu
 from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from echo_npu.backends.rtlfarm.blame import run_on_model
-from echo_npu.backends.rtlfarm.chunk import CounterMark, RegisterBatch, RunChunk
+from echo_npu.backends.rtlfarm.chunk import ChunkResult, CounterMark, RegisterBatch, RunChunk
 from echo_npu.backends.rtlfarm.options import FarmOptions
 from echo_npu.backends.rtlfarm.pages import PAGE, digest_of, pages_of
 from echo_npu.backends.rtlfarm.pool import Load
@@ -27,13 +27,15 @@ from tests.rtlmodel import programs
 
 
 class _Shelf:
-    """Keeps chunks in place of simulating them."""
+    """Keeps chunks in place of simulating them, and says that each is equal."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_result: Callable[[RunChunk, ChunkResult], None]) -> None:
         self.chunks: list[RunChunk] = []
+        self._on_result = on_result
 
     def submit(self, chunk: RunChunk) -> None:
         self.chunks.append(chunk)
+        self._on_result(chunk, ChunkResult(chunk.number, 0, {}, False, 0, 0.0, 0.0))
 
     def drain(self, timeout: float | None = None) -> bool:
         return True
@@ -50,9 +52,11 @@ class _Shelf:
 
 
 def _farm(chunk_cycles: int, **options: int) -> tuple[echo_npu.Device, _Shelf]:
-    shelf = _Shelf()
-    backend = RtlfarmBackend("small", FarmOptions(chunk_cycles=chunk_cycles), lambda *_: shelf)
-    return echo_npu.Device(backend, **options), shelf
+    backend = RtlfarmBackend(
+        "small", FarmOptions(chunk_cycles=chunk_cycles), lambda on_result, _: _Shelf(on_result)
+    )
+    assert isinstance(backend.workers, _Shelf)
+    return echo_npu.Device(backend, **options), backend.workers
 
 
 def _final(chunk: RunChunk) -> Mapping[int, bytes]:
@@ -122,9 +126,8 @@ def test_two_runs_are_cut_into_the_same_chunks() -> None:
 
 
 def test_a_ring_begins_where_its_chunk_does_unless_the_chunk_comes_to_its_end() -> None:
-    shelf = _Shelf()
-    backend = RtlfarmBackend("small", FarmOptions(chunk_cycles=1), lambda *_: shelf)
-    with echo_npu.Device(backend, ring_slots=16) as device:
+    device, shelf = _farm(1, ring_slots=16)
+    with device:
         for _ in range(9):
             device.submit_batch([echo_npu.nop_packet()] * 5)
             device.wait()

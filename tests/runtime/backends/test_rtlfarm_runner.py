@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu.backends.rtlfarm.chunk import RunChunk
+from echo_npu.backends.rtlfarm.chunk import ChunkResult, RunChunk
 from echo_npu.backends.rtlfarm.pool import LocalWorkers
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
@@ -60,7 +60,12 @@ def test_a_simulation_takes_chunks_in_any_order(
 ) -> None:
     _, counters = _in_one(work)
     chunks: list[RunChunk] = []
-    monkeypatch.setattr(LocalWorkers, "submit", lambda _, chunk: chunks.append(chunk))
+
+    def keep(workers: LocalWorkers, chunk: RunChunk) -> None:
+        chunks.append(chunk)
+        workers._on_result(chunk, ChunkResult(chunk.number, 0, {}, False, 0, 0.0, 0.0))
+
+    monkeypatch.setattr(LocalWorkers, "submit", keep)
     with opened(jobs=1, chunk_cycles=1) as device:
         work(device)
     runner = ChunkRunner(CONFIG, Options())

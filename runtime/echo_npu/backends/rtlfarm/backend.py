@@ -113,6 +113,7 @@ class RtlfarmBackend(BatchBackend):
         self._raised = False
         self._marks = 0
         self._abandoned = False
+        self._submitting = False  # the model stands still between two commands
         self.closed = False
         self._pid = os.getpid()
         self._progress = FarmProgress(enabled=options.progress)
@@ -182,6 +183,17 @@ class RtlfarmBackend(BatchBackend):
         except NpuBusError:
             recorder.end([], refused=True)
             raise
+        except BaseException as error:
+            recorder.interrupted(results)
+            if not self._submitting:
+                self._failed(
+                    BackendError(
+                        f"{type(error).__name__} has ended the functional model in the middle of a command:"
+                        " what the device did since the last wait() was not checked. Open it again"
+                    )
+                )
+            self._submitting = False
+            raise
         recorder.end(results)
         return results
 
@@ -241,7 +253,9 @@ class RtlfarmBackend(BatchBackend):
             with self._counted:
                 self._totals.add(chunk.number, chunk.estimate, None, chunk.marks)
         else:
+            self._submitting = True
             self.workers.submit(chunk)
+            self._submitting = False
         self._show()
 
     def _checked(self, chunk: RunChunk, result: ChunkResult) -> None:
@@ -269,6 +283,10 @@ class RtlfarmBackend(BatchBackend):
         self.workers.drain()
         self._show()
         self._check()
+        with self._counted:
+            lost = self._recorder.count - self._totals.count
+        if lost:
+            raise BackendError(f"{lost} chunks were not checked: an interrupt came while they were made")
 
     def _check(self) -> None:
         """Raise what the workers have found, if they have: a difference rather than why others ended."""

@@ -133,10 +133,10 @@ class DaskWorkers:
 
     def submit(self, chunk: RunChunk) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._open) < 3 * max(1, self._threads))
             if not self._closed:
-                self._open[chunk.number] = _Sent(chunk)
+                self._open[chunk.number] = _Sent(chunk)  # first: an interrupt of the wait must not lose it
                 self._changed.notify_all()
+            self._changed.wait_for(lambda: self._closed or len(self._open) < 3 * max(1, self._threads))
 
     def drain(self, timeout: float | None = None) -> bool:
         with self._changed:

@@ -37,7 +37,7 @@ class Workers(Protocol):
     """Simulations that run chunks, wherever they are."""
 
     def submit(self, chunk: RunChunk) -> None:
-        """Take a chunk; block while too many wait."""
+        """Take a chunk, and block while too many wait. What ends the wait does not lose the chunk."""
 
     def drain(self, timeout: float | None = None) -> bool:
         """Return when nothing is left, or after so many seconds; say whether nothing is left."""
@@ -103,10 +103,10 @@ class LocalWorkers:
 
     def submit(self, chunk: RunChunk) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._waiting) < self._most)
             if not self._closed:
-                self._waiting.append((chunk, 0))
+                self._waiting.append((chunk, 0))  # first: an interrupt of the wait must not lose it
                 self._changed.notify_all()
+            self._changed.wait_for(lambda: self._closed or len(self._waiting) < self._most)
 
     def drain(self, timeout: float | None = None) -> bool:
         with self._changed:

@@ -213,6 +213,24 @@ class Recorder:
         if isinstance(last, ReadReg) and last.offset == regs.STATUS and not refused and self.idle:
             self._at_idle(regs.STATUS_STATE.get(results[-1]))
 
+    def interrupted(self, results: Sequence[int]) -> None:
+        """Note that an exception has ended the operations, behind those that returned `results`.
+
+        The one that it ended is none of the run: the host waits again.
+        """
+        for chunk in self._open():
+            action = chunk.actions[-1]
+            assert isinstance(action, RegisterBatch)
+            done = len(results) - (len(self._ops) - len(action.ops))
+            action.ops, action.results = action.ops[:done], tuple(results[len(results) - done :])
+            if not action.ops:
+                chunk.actions.pop()
+
+    @property
+    def count(self) -> int:
+        """Chunks so far."""
+        return self._number
+
     @property
     def idle(self) -> bool:
         """Whether nothing that was submitted is left."""

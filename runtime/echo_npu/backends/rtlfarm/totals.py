@@ -94,6 +94,11 @@ class Totals:
             self._counters[name] += round(value * estimate / self._sampled_estimate)
 
     @property
+    def count(self) -> int:
+        """Chunks so far, simulated or not, without gaps."""
+        return self._next
+
+    @property
     def counters(self) -> dict[str, int]:
         """The performance counters since the host cleared them; chunks that are not simulated count like the
         simulated ones before them."""

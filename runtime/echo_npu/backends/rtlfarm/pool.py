@@ -136,23 +136,28 @@ class LocalWorkers:
                 chunk, attempts = self._waiting.popleft()
                 self._running += 1
                 self._changed.notify_all()
-            again = False
             try:
                 result = self._runner(place).run(chunk)
                 self._on_result(chunk, result)
             except SimulatorError as error:
-                self._end(place)
                 again = attempts + 1 < ATTEMPTS
+                if again:
+                    self._put_back(chunk, attempts + 1)  # another simulation may take it while this one ends
+                self._end(place)
                 if not again and not self._closed:
                     self._give_up(chunk, error)
             except Exception as error:  # everything else would be lost in this thread
                 self._fail(error)
             with self._changed:
                 self._running -= 1
-                if again and not self._closed:
-                    self._waiting.appendleft((chunk, attempts + 1))
                 self._changed.notify_all()
         self._end(place)
+
+    def _put_back(self, chunk: RunChunk, attempts: int) -> None:
+        with self._changed:
+            if not self._closed:
+                self._waiting.appendleft((chunk, attempts))
+                self._changed.notify_all()
 
     def _runner(self, place: int) -> ChunkRunner:
         runner = self.runners[place]

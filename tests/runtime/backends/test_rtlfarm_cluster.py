@@ -161,6 +161,9 @@ def _lost() -> BaseException:
     [
         (ValueError("a worker died"), 4, True),
         (ValueError("a worker died"), 5, False),
+        (OSError(28, "a worker died: no space left on device"), 4, True),
+        (OSError(28, "a worker died: no space left on device"), 5, False),
+        (TimeoutError("a worker died"), 5, False),
         (_lost(), 9, True),
         (SimulatorError("no compiler"), 1, False),
     ],
@@ -193,9 +196,9 @@ def test_a_chunk_that_workers_lose_is_sent_again_with_its_pages(
         assert isinstance(workers, DaskWorkers)
         assert workers.sent == PAGE * sum(map(len, client.blocks.values()))
         whole = sum(block.keys() == first for block in client.blocks.values())
-        assert whole >= (times if isinstance(error, ValueError) else 0)
+        assert whole >= (0 if isinstance(error, concurrent.futures.CancelledError) else times)
     else:
-        what = "no compiler" if times == 1 else r"the cluster gave up chunk \d+: a worker died"
+        what = "no compiler" if times == 1 else r"the cluster gave up chunk \d+: .*a worker died"
 
         def work() -> None:
             products(device, 4, _DEPTH)

@@ -286,15 +286,16 @@ class DaskWorkers:
                 result = future.result(timeout=_RESULT_TIMEOUT_S)
             except (SimulatorError, BackendError):
                 raise
-            except (OSError, TimeoutError):
-                if future.status in (*_ON_ITS_WAY, "finished"):
-                    time.sleep(_LOOK_S)
-                    return  # the network is slow, or down
             except (Exception, concurrent.futures.CancelledError) as error:
-                if getattr(error, "reason", "") != _LOST_CONNECTION:
+                network = isinstance(error, OSError) and future.status != "error"
+                if network and future.status in (*_ON_ITS_WAY, "finished"):
+                    time.sleep(_LOOK_S)
+                    return  # it is slow, or down
+                if not network and getattr(error, "reason", "") != _LOST_CONNECTION:
                     sent.failures += 1
                 if sent.failures >= _ATTEMPTS:
-                    raise SimulatorError(f"the cluster gave up chunk {sent.chunk.number}: {error}") from error
+                    why = str(error) or type(error).__name__
+                    raise SimulatorError(f"the cluster gave up chunk {sent.chunk.number}: {why}") from error
         with self._changed:
             sent.future = None
             if self._open.get(sent.chunk.number) is not sent:

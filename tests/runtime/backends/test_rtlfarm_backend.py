@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,6 +92,26 @@ def test_a_difference_comes_before_a_simulation_that_could_not_go_on(
     farm._failed(SimulatorError("no space left"))
     with pytest.raises(RtlMismatchError):
         device.wait()
+    with pytest.raises(RtlMismatchError):
+        device.wait()
+    device.close()
+
+
+def test_a_difference_is_said_where_no_other_simulation_can_be_started(
+    simulations: type[ModelSimulation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may be full by then."""
+    start = ModelSimulation.__init__
+
+    def no_room(self: ModelSimulation, *arguments: Any) -> None:
+        if simulations.made:
+            raise SimulatorError("no space left")
+        start(self, *arguments)
+
+    monkeypatch.setattr(ModelSimulation, "__init__", no_room)
+    simulations.harm = _damage
+    device = opened(jobs=1, failures=tmp_path)
+    device.add(ONES, ONES)
     with pytest.raises(RtlMismatchError):
         device.wait()
     device.close()

@@ -1,11 +1,13 @@
 """What the end of a simulation says about the RTL."""
 
 import threading
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from echo_npu.backends.rtlfarm.pool import ATTEMPTS, Load, ended_by_itself
+from echo_npu.backends.rtlfarm.pool import ATTEMPTS, Load, LocalWorkers, ended_by_itself
 from echo_npu.commands.packets import Command, Opcode
 from echo_npu.errors import SimulatorError
 from echo_npu.model.memory import DeviceMemory
@@ -99,4 +101,41 @@ def test_a_chunk_is_tried_on_another_simulation_and_counts_once(
             device.wait()
     device.close()
     assert len(simulations.made) == min(times + 1, ATTEMPTS)
+    assert all(each.closed for each in simulations.made)
+
+
+@pytest.mark.parametrize("why", ["another job", "a chunk that differed"])
+def test_nothing_runs_on_a_simulation_that_starts_while_the_farm_closes(
+    why: str, simulations: type[ModelSimulation], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    starting, go = threading.Event(), threading.Event()
+    start, ran = ModelSimulation.__init__, list[str]()
+
+    def slow(self: ModelSimulation, *arguments: Any) -> None:
+        if simulations.made:
+            starting.set()
+            go.wait(60)
+        start(self, *arguments)
+
+    def harm(_command: Command, _memory: DeviceMemory) -> None:
+        ran.append("on the second" if go.is_set() else "on the first")
+        if why == "another job":
+            starting.wait(60)
+
+    monkeypatch.setattr(ModelSimulation, "__init__", slow)
+    simulations.harm = harm
+    device = opened(jobs=2 if why == "another job" else 1, chunk_cycles=1, failures=tmp_path)
+    workers = farm_of(device).workers
+    assert isinstance(workers, LocalWorkers)
+    if why != "another job":
+        assert workers.runners[0] is not None
+        workers.runners[0]._spoiled = True
+    for _ in range(2 if why == "another job" else 1):
+        device.add(np.ones(4, np.float32), np.ones(4, np.float32))
+    assert starting.wait(60)
+    farm_of(device).abandon()
+    threading.Timer(0.2, go.set).start()
+    device.close()
+    assert "on the second" not in ran
+    assert len(simulations.made) == 2
     assert all(each.closed for each in simulations.made)

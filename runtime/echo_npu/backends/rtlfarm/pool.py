@@ -82,6 +82,7 @@ class LocalWorkers:
         self._waiting: deque[tuple[RunChunk, int]] = deque()  # and the attempts so far
         self._running = 0
         self._closed = False
+        self._over = False  # closed, and nothing is to run any more
         self._changed = threading.Condition()
         self.runners: list[ChunkRunner | None] = [first, *[None] * (jobs - 1)]
         self._threads: list[threading.Thread] = []
@@ -120,6 +121,8 @@ class LocalWorkers:
 
     def close(self) -> None:
         self.stop()
+        with self._changed:
+            self._over = True
         for runner in self.runners:
             if runner is not None:
                 runner.close()  # a thread that waits for it gets a SimulatorError
@@ -162,7 +165,14 @@ class LocalWorkers:
     def _runner(self, place: int) -> ChunkRunner:
         runner = self.runners[place]
         if runner is None:
-            runner = self.runners[place] = ChunkRunner(self._config, self._options)
+            runner = ChunkRunner(self._config, self._options)
+            with self._changed:
+                over = self._over
+                if not over:
+                    self.runners[place] = runner
+            if over:
+                runner.close()
+                raise SimulatorError("the farm is closed")
         return runner
 
     def _end(self, place: int) -> None:

@@ -84,7 +84,7 @@ def replay_chunk(path: Path, *, waves: bool = False) -> ChunkReplay:
     try:
         written = runner.rtl.simulator.waves
         try:
-            result = runner.run(chunk, restart=False)
+            result = runner.run(chunk)
         except SimulatorError as error:
             deviation, cycles = ended_by_itself(error), 0
             if deviation is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Final
 
@@ -13,6 +14,7 @@ from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, digest_of
 from echo_npu.backends.rtlfarm.play import PATIENCE, ChunkPlay, DeviationError, push, write_window
 from echo_npu.backends.rtlmodel import Options, RtlmodelBackend
 from echo_npu.commands.packets import PACKET_BYTES, load_program_command, nop_packet
+from echo_npu.errors import SimulatorError
 from echo_npu.register_ops import ReadReg, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS, State
@@ -36,24 +38,35 @@ class ChunkRunner:
         self._options = options
         self._programs = b""  # in program memory
         self._fresh = True  # nothing has run since it was started
+        self._spoiled = False  # the last chunk differed
+        self._guard = threading.Lock()  # of the end, which comes from any thread
+        self._closed = False
 
     def close(self) -> None:
-        """End the simulation. Idempotent."""
+        """End the simulation, or the one that is being started in its place. Idempotent."""
+        with self._guard:
+            self._closed = True
         self.rtl.close()
 
     def _restart(self) -> None:
         self.rtl.close()
-        self.rtl = RtlmodelBackend(self._config, self._options)
-        self._programs, self._fresh = b"", True
+        made = RtlmodelBackend(self._config, self._options)
+        with self._guard:
+            closed = self._closed
+            if not closed:
+                self.rtl = made
+        if closed:
+            made.close()
+            raise SimulatorError("the simulation was closed")
+        self._programs, self._fresh, self._spoiled = b"", True, False
 
-    def run(self, chunk: RunChunk, *, restart: bool = True) -> ChunkResult:
+    def run(self, chunk: RunChunk) -> ChunkResult:
         """Bring the simulation into the chunk's state, run the chunk and compare.
 
-        Args:
-            restart: start anew behind a chunk that differs, for the next one.
+        Behind a chunk that differs, the next one gets a new simulation.
         """
         began = time.perf_counter()
-        if len(self._programs) > len(chunk.state.programs):
+        if self._spoiled or len(self._programs) > len(chunk.state.programs):
             self._restart()  # words that were once loaded stay loaded
         before = self._cycle()
         run = ChunkPlay(self.rtl, chunk)
@@ -79,8 +92,7 @@ class ChunkRunner:
             run.marks,
         )
         self._fresh, self._programs = False, chunk.programs
-        if deviation is not None and restart:
-            self._restart()
+        self._spoiled = deviation is not None
         return result
 
     def _play(self, _chunk: RunChunk, run: ChunkPlay) -> None:

@@ -202,6 +202,42 @@ def test_counters_have_64_bits(simulations: type[ModelSimulation]) -> None:
         assert found["write_beats"] == 0
 
 
+def test_a_high_word_that_is_read_first_is_nobody_elses_low_word(
+    simulations: type[ModelSimulation],
+) -> None:
+    with opened(jobs=1) as device:
+        device.add(ONES, ONES)
+        device.wait()
+        wanted = device.counters()
+    with opened(jobs=1) as device:
+        read = device.backend.read_reg
+        assert [read(getattr(regs, name) + 4) for name in regs.COUNTERS] == [0] * len(regs.COUNTERS)
+        device.add(ONES, ONES)
+        device.wait()
+        found = device.counters()
+    assert found["busy_cycles"] == wanted["busy_cycles"] > 0
+    assert found["commands"] == wanted["commands"] == 1
+    assert found["read_beats"] == 0
+
+
+def test_counters_that_are_cleared_in_a_chunk_that_is_not_simulated(
+    simulations: type[ModelSimulation],
+) -> None:
+    """What comes behind is estimated, and nothing of what was before."""
+    for seed in range(1, 7):
+        with opened(jobs=1, chunk_cycles=1, sample=0.3, seed=seed) as device:
+            _sums(device, 20)
+            before = device.counters()["commands"]
+            assert before > 10 or farm_of(device).info()["farm"]["chunks"] == 0
+            device.clear_counters()
+            device.wait()
+            assert device.counters()["commands"] == 0
+            _sums(device, 5)
+            assert device.counters()["commands"] < 25
+            device.reset()
+            assert device.counters()["commands"] == 0
+
+
 def test_progress_is_shown(simulations: type[ModelSimulation], monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks done, left, and the cycles of all simulations."""
     shown: list[tuple[int, Load, int]] = []

@@ -385,3 +385,23 @@ def test_a_chunk_survives_its_file(tmp_path: Path) -> None:
 def test_wrong_options_are_named(options: dict[str, object], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         echo_npu.open("rtlfarm", **options)  # type: ignore[arg-type]
+
+
+def test_a_chunk_knows_what_came_since_the_host_cleared_the_counters() -> None:
+    ones = np.ones(900, np.float32)
+    device, shelf = _farm(1 << 30)
+    with device:
+        device.add(ones, ones)
+        device.wait()
+        device.add(ones, ones)
+        device.wait()
+        device.add(ones, ones)
+        device.clear_counters()
+        device.add(ones, ones)
+        device.add(ones, ones)
+        device.wait()
+    _, alone, cleared = shelf.chunks
+    assert alone.since_cleared is None
+    assert alone.estimate > 0
+    assert cleared.estimate == 3 * alone.estimate
+    assert cleared.since_cleared == 2 * alone.estimate

@@ -76,6 +76,20 @@ def test_chunks_before_the_first_simulated_one_count_like_it() -> None:
         assert totals.counters["cycles"] == (90 if cleared else 210)
 
 
+def test_a_chunk_that_is_not_simulated_counts_from_where_the_host_cleared_the_counters() -> None:
+    totals = Totals()
+    totals.add(0, 20.0, _result(0, 60))
+    totals.add(1, 10.0, None, (), 4.0)
+    assert totals.counters["cycles"] == 12
+    totals.add(2, 10.0, None)
+    assert totals.counters["cycles"] == 42
+    late = Totals()
+    late.add(0, 50.0, None)
+    late.add(1, 10.0, None, (), 4.0)
+    late.add(2, 20.0, _result(2, 60))
+    assert late.counters["cycles"] == 72
+
+
 def test_marks_are_the_counters_up_to_there() -> None:
     """Since the host cleared them, in the chunk of the mark or in one before."""
     totals = Totals()

@@ -34,7 +34,8 @@ from echo_npu.spec import registers as regs
 from echo_npu.spec.status import END_IRQS
 from echo_sim.config import absolute, load_config
 
-_COUNTERS: Final = {getattr(regs, name) + half: name.lower() for name in regs.COUNTERS for half in (0, 4)}
+_LOW_WORDS: Final = {getattr(regs, name): name.lower() for name in regs.COUNTERS}
+_HIGH_WORDS: Final = {offset + 4 for offset in _LOW_WORDS}
 # The interrupts of single commands are off: there may be any number of those.
 _LAST_WAIT: Final = (
     WriteReg(regs.IRQ_ENABLE, END_IRQS),
@@ -162,8 +163,8 @@ class RtlfarmBackend(BatchBackend):
         for op in ops:
             if not isinstance(op, WaitIrq):
                 check_register(op.offset, op.value if isinstance(op, WriteReg) else 0)
-        counters: dict[str, int] | None = None
-        if any(isinstance(op, ReadReg) and op.offset in _COUNTERS for op in ops):
+        counters: dict[str, int] = {}
+        if any(isinstance(op, ReadReg) and op.offset in _LOW_WORDS for op in ops):
             counters = self._read_counters()
         recorder, model = self._recorder, self.model
         recorder.begin(ops)
@@ -179,7 +180,7 @@ class RtlfarmBackend(BatchBackend):
                     results.append(0)
                 else:
                     value = model.read_reg(op.offset)
-                    results.append(value if counters is None else self._counter(op.offset, value, counters))
+                    results.append(self._counter(op.offset, value, counters))
         except NpuBusError:
             recorder.end([], refused=True)
             raise
@@ -219,12 +220,13 @@ class RtlfarmBackend(BatchBackend):
             return self._totals.counters
 
     def _counter(self, offset: int, value: int, counters: Mapping[str, int]) -> int:
-        """Return what a register reads, given the model's value; a low word latches its high word."""
-        name = _COUNTERS.get(offset)
+        """Return what a register reads, given the model's value; a low word latches its high word, which is 0
+        until then."""
+        if offset in _HIGH_WORDS:
+            return self._high.get(offset, 0)
+        name = _LOW_WORDS.get(offset)
         if name is None:
             return value
-        if offset in self._high:
-            return self._high[offset]
         self._high[offset + 4] = counters[name] >> 32
         return counters[name] & 0xFFFF_FFFF
 
@@ -251,7 +253,7 @@ class RtlfarmBackend(BatchBackend):
         sample = self.options.sample
         if sample is not None and self._random.random() >= sample:
             with self._counted:
-                self._totals.add(chunk.number, chunk.estimate, None, chunk.marks)
+                self._totals.add(chunk.number, chunk.estimate, None, chunk.marks, chunk.since_cleared)
         else:
             self._submitting = True
             self.workers.submit(chunk)

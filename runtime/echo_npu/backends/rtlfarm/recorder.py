@@ -35,6 +35,8 @@ MORE_COMMANDS: Final = 8
 
 _DOORBELLS: Final = (regs.DOORBELL, regs.RING_TAIL)
 
+_CLEARS: Final = regs.CONTROL_CLEAR_COUNTERS.mask | regs.CONTROL_SOFT_RESET.mask
+
 _LONG: Final = 128
 """Packets that must wait if a submission is to be cut between two commands."""
 
@@ -64,6 +66,7 @@ class _OpenChunk:
         self.actions: list[HostAction] = []
         self.warm = 0
         self.estimate = 0.0
+        self.cleared: float | None = None  # the estimate when the host last cleared the counters
         self.commands = 0
 
     def copy(self) -> _OpenChunk:
@@ -185,8 +188,11 @@ class Recorder:
         self._position, self._waiting = position, waits
 
     def rung(self, op: WriteReg) -> None:
-        """Note a write that may have been a doorbell."""
-        if op.offset == regs.DOORBELL:
+        """Note a write that may have been a doorbell, or have cleared the counters."""
+        if op.offset == regs.CONTROL and op.value & _CLEARS:
+            for chunk in self._open():
+                chunk.cleared = chunk.estimate
+        elif op.offset == regs.DOORBELL:
             self._windowed = True
         elif op.offset == regs.RING_TAIL:
             self._doorbells += 1
@@ -381,6 +387,7 @@ class Recorder:
             programs=self._model.programs.words.tobytes(),
             commands=chunk.commands,
             estimate=chunk.estimate,
+            since_cleared=None if chunk.cleared is None else chunk.estimate - chunk.cleared,
             names=dict(self.names),
         )
 

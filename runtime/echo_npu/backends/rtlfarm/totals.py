@@ -14,6 +14,9 @@ _NAMES: Final = tuple(name.lower() for name in regs.COUNTERS)
 _STUDENT: Final = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
 """Two-sided 95 % points of Student's distribution with 1, 2, ... degrees of freedom."""
 
+_Added = tuple[float, ChunkResult | None, Sequence[int], float | None]
+"""What `Totals.add` gets of a chunk."""
+
 _RARE: Final = 0.25
 """How far the cycles of a rare kind of chunk are from their rough estimate, next to those of the others."""
 
@@ -41,7 +44,7 @@ class Totals:
         self.simulated = 0
         self.prepare_seconds = self.seconds = 0.0
         self.marks: dict[int, dict[str, int]] = {}
-        self._waiting: dict[int, tuple[float, ChunkResult | None, Sequence[int]]] = {}  # for those before
+        self._waiting: dict[int, _Added] = {}  # for those before
         self._next = 0
         self._measured: list[tuple[float, int]] = []  # estimate and cycles of each simulated chunk
         self._estimates: list[float] = []  # of all chunks
@@ -51,20 +54,35 @@ class Totals:
         self._unrated = 0.0  # estimates of chunks before the first simulated one, which are not in yet
 
     def add(
-        self, number: int, estimate: float, result: ChunkResult | None, marks: Sequence[int] = ()
+        self,
+        number: int,
+        estimate: float,
+        result: ChunkResult | None,
+        marks: Sequence[int] = (),
+        since_cleared: float | None = None,
     ) -> None:
-        """Count a chunk and its marks, once; None: it is not simulated."""
+        """Count a chunk, once.
+
+        Args:
+            result: None: it is not simulated. The others are of such a chunk.
+            marks: numbers of its marks.
+            since_cleared: the part of the estimate since the host cleared the counters; None: it did not.
+        """
         if number < self._next or number in self._waiting:
             return
-        self._waiting[number] = (estimate, result, marks)
+        self._waiting[number] = (estimate, result, marks, since_cleared)
         while self._next in self._waiting:
             self._count(*self._waiting.pop(self._next))
             self._next += 1
 
-    def _count(self, estimate: float, result: ChunkResult | None, marks: Sequence[int]) -> None:
+    def _count(
+        self, estimate: float, result: ChunkResult | None, marks: Sequence[int], since_cleared: float | None
+    ) -> None:
         self._estimates.append(estimate)
         if result is None:
-            self._suppose(estimate)
+            if since_cleared is not None:
+                self._clear()
+            self._suppose(estimate if since_cleared is None else since_cleared)
             self.marks |= dict.fromkeys(marks, self.counters)
             return
         for number, (cleared, counters) in result.marks.items():
@@ -76,14 +94,17 @@ class Totals:
         self.prepare_seconds += result.prepare_seconds
         self._measured.append((estimate, result.cycles))
         if result.cleared:
-            self._counters = dict.fromkeys(_NAMES, 0)
-            self._unrated = 0.0
+            self._clear()
         self._sampled_estimate += estimate
         for name, value in result.counters.items():
             self._counters[name] += value
             self._sampled[name] += value
         supposed, self._unrated = self._unrated, 0.0
         self._suppose(supposed)
+
+    def _clear(self) -> None:
+        self._counters = dict.fromkeys(_NAMES, 0)
+        self._unrated = 0.0
 
     def _suppose(self, estimate: float) -> None:
         """Count a chunk that is not simulated like those that were."""

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -295,6 +296,23 @@ def test_an_open_that_fails_leaves_nothing_behind(
     refuses(OSError, "no memory", opened)
     assert len(simulations.made) == 3
     assert all(each.closed for each in simulations.made)
+
+
+def test_simulations_start_wherever_the_program_is_by_then(
+    simulations: type[ModelSimulation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(ROOT / "rtl" / "configs" / "small.toml", tmp_path / "mine.toml")
+    monkeypatch.chdir(tmp_path)
+
+    def until_there_are_two(_command: Command, _memory: DeviceMemory) -> None:
+        assert eventually(lambda: len(simulations.made) == 2, 20)
+
+    with echo_npu.open("rtlfarm", config="mine.toml", jobs=2, chunk_cycles=1) as device:
+        monkeypatch.chdir(ROOT)
+        simulations.harm = until_there_are_two
+        device.add(ONES, ONES)
+        device.add(ONES, ONES)
+        device.wait()
 
 
 def test_a_forked_child_leaves_the_farm_alone(simulations: type[ModelSimulation]) -> None:

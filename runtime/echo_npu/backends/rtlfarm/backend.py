@@ -135,6 +135,7 @@ class RtlfarmBackend(BatchBackend):
         refuse_options(cls.name, options, [option.name for option in fields(FarmOptions)])
         chosen = FarmOptions(**options)
         load_config(config)
+        config = absolute(config)  # simulations start later too, when the program may be in another folder
         first = None
         if chosen.executor is None:
             # The first simulation is started here, so that what prevents it is known at once.

@@ -108,7 +108,7 @@ class RunChunk:
         programs: the words of program memory at the end, as in `state`.
         commands: how many count.
         estimate: cycles, roughly.
-        since_cleared: those of them behind the last time that the host cleared the counters; None: it did not.
+        since_cleared: those of them since the host last cleared the counters; None: it did not.
         names: of vector programs by their entry, as far as known at the end.
     """
 

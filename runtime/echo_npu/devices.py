@@ -284,7 +284,7 @@ def memcpy_peer(
         NpuRecordingError: one of two devices records.
     """
     target, source = (
-        each if isinstance(each, Device) else open_device(each) for each in (dst_device, src_device)
+        each if isinstance(each, Device) else _devices.opened(each) for each in (dst_device, src_device)
     )
     end, begin, count = integer("dst", dst), integer("src", src), integer("nbytes", nbytes)
     if count < 0:

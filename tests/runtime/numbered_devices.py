@@ -101,6 +101,8 @@ def copies() -> None:
     refuses(NpuPointerError, ["src"], echo_npu.memcpy_peer, block, 0, 0x2000_0000, 1, 4)
     refuses(NpuPointerError, ["dst"], echo_npu.memcpy_peer, 0x2000_0000, 1, block, 0, 4)
     refuses(ValueError, ["nbytes is -1"], echo_npu.memcpy_peer, block, 0, block, 1, -1)
+    refuses(TypeError, ["device", "None"], echo_npu.memcpy_peer, block, None, block, 1, 4)
+    refuses(TypeError, ["device", "None"], echo_npu.memcpy_peer, block, 0, block, None, 4)
 
 
 def within_one_device() -> None:

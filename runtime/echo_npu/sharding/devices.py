@@ -159,8 +159,11 @@ class DeviceGroup:
         """Bring each device's own columns to those that receive; one gather for each device.
 
         Raises:
-            ValueError: tensors of different shapes or dtypes, or columns that are nobody's or several's.
+            ValueError: another number of gathers than of devices, tensors of different shapes or dtypes, or
+                columns that are nobody's or several's.
         """
+        if len(gathers) != len(self.devices):
+            raise ValueError(f"{len(gathers)} gathers for {len(self.devices)} devices")
         first = gathers[0].whole
         if any((each.whole.shape, each.whole.dtype) != (first.shape, first.dtype) for each in gathers):
             raise ValueError(f"the devices gather {', '.join(str(each.whole.shape) for each in gathers)}")

@@ -237,8 +237,9 @@ class SingleLayer:
 
 def check_tokens(hidden: NDArray[np.float32], position: int, config: LayerConfig, context: int) -> None:
     """Raise ValueError or TypeError unless a layer takes such tokens."""
-    if hidden.dtype != np.float32:
-        raise TypeError(f"the tokens are {hidden.dtype}; they must be float32")
+    if not isinstance(hidden, np.ndarray) or hidden.dtype != np.float32:
+        found = hidden.dtype if isinstance(hidden, np.ndarray) else type(hidden).__name__
+        raise TypeError(f"the tokens are {found}; they must be a float32 array")
     if hidden.ndim != 2 or not len(hidden) or hidden.shape[1] != config.hidden:
         raise ValueError(f"the tokens have shape {hidden.shape}; the layer takes [tokens, {config.hidden}]")
     if position < 0 or position + len(hidden) > context:

@@ -46,8 +46,9 @@ class ShardedLinear:
         if not isinstance(weight, (np.ndarray, PackedMatrix)) or (
             isinstance(weight, np.ndarray) and weight.dtype not in (FLOAT32, FLOAT16)
         ):
-            found = weight.dtype if isinstance(weight, np.ndarray) else type(weight).__name__
-            raise TypeError(f"ShardedLinear: weight is {found}; it is float32, float16 or packed blocks")
+            raise TypeError(
+                f"ShardedLinear: weight is {_kind(weight)}; it is float32, float16 or packed blocks"
+            )
         if weight.ndim != 2:
             raise ValueError(f"ShardedLinear: weight has shape {weight.shape}; it is [N, K]")
         outputs = weight.shape[0]
@@ -55,8 +56,8 @@ class ShardedLinear:
             raise ValueError(
                 f"ShardedLinear: weight has {outputs} rows, which {len(group)} devices cannot divide equally"
             )
-        if bias is not None and bias.dtype != FLOAT32:
-            raise TypeError(f"ShardedLinear: bias is {bias.dtype}; it is float32")
+        if bias is not None and (not isinstance(bias, np.ndarray) or bias.dtype != FLOAT32):
+            raise TypeError(f"ShardedLinear: bias is {_kind(bias)}; it is float32")
         if bias is not None and bias.shape != (outputs,):
             raise ValueError(f"ShardedLinear: bias has shape {bias.shape}, weight has shape {weight.shape}")
         self._group = group
@@ -80,8 +81,8 @@ class ShardedLinear:
         Raises:
             TypeError: another dtype.  ValueError: another K, or no rows.
         """
-        if x.dtype != self._dtype:
-            raise TypeError(f"ShardedLinear: x is {x.dtype}; these weights multiply {self._dtype}")
+        if not isinstance(x, np.ndarray) or x.dtype != self._dtype:
+            raise TypeError(f"ShardedLinear: x is {_kind(x)}; these weights multiply {self._dtype}")
         if not x.ndim or x.shape[-1] != self._shape[1] or not x.size:
             raise ValueError(f"ShardedLinear: x has shape {x.shape}, weight has shape {self._shape}")
         rows = x.reshape(-1, self._shape[1])
@@ -103,6 +104,11 @@ class ShardedLinear:
             out=out[:, own],
         )
         yield Gather(out, own)
+
+
+def _kind(value: object) -> str:
+    """Return what a value is, for a message: an array's dtype, or a type."""
+    return str(value.dtype) if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def _placed(device: Device, weight: NDArray[Any] | PackedMatrix, own: slice) -> DeviceTensor | PackedTensor:

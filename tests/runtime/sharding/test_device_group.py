@@ -39,13 +39,12 @@ def test_gathered_columns(make_group: MakeGroup) -> None:
     ]  # fmt: skip
     assert group.spent().traffic == 8 * (1 + 5)
     refuses(ValueError, ["one device's own"], group.gather, [Gather(each, slice(0, 5)) for each in tensors])
-    refuses(
-        ValueError, ["one device's own"], group.gather, [Gather(each, slice(0, 1)) for each in tensors[:1]]
-    )
+    refuses(ValueError, ["one device's own"], group.gather, [Gather(each, slice(0, 1)) for each in tensors])
+    parts = [Gather(tensors[0], slice(0, 3)), Gather(tensors[1], slice(3, 5))]
+    refuses(ValueError, ["2 gathers for 3"], group.gather, parts)
     other = group.devices[1].empty((2, 6))
-    refuses(
-        ValueError, ["(2, 6)"], group.gather, [Gather(tensors[0], slice(0, 5)), Gather(other, slice(0, 0))]
-    )
+    wide = [Gather(tensors[0], slice(0, 5)), Gather(other, slice(0, 0)), Gather(tensors[2], slice(0, 0))]
+    refuses(ValueError, ["(2, 6)"], group.gather, wide)
 
 
 def test_a_phase_takes_the_cycles_of_its_slowest_device() -> None:

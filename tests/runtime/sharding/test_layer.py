@@ -65,6 +65,7 @@ def test_wrong_tokens_are_refused(make_group: MakeGroup) -> None:
     weights = random_layer(CONFIG, 1)
     layer = ShardedLayer(make_group(2), CONFIG, weights, context=CONTEXT)
     refuses(TypeError, ["float64"], layer, np.zeros((1, 96)))
+    refuses(TypeError, ["list"], layer, [[0.0] * 96])
     refuses(ValueError, ["(1, 95)", "[tokens, 96]"], layer, np.zeros((1, 95), np.float32))
     refuses(ValueError, ["2 tokens from position 39"], layer, np.zeros((2, 96), np.float32), 39)
     group = make_group(1)

@@ -315,3 +315,19 @@ def test_a_missing_tool_is_a_simulator_error_that_names_it(
     out, err = parent.communicate(timeout=60)
     assert missing in out, err
     assert "Install it" in out
+
+
+def test_a_forked_child_that_lives_on_does_not_hold_up_the_end_of_a_simulation(config: str) -> None:
+    """It has the link too, so that to close the link here says nothing to the simulation."""
+    device = echo_npu.open("rtlmodel", config=config)
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        began = time.monotonic()
+        device.close()
+        assert time.monotonic() - began < 4.0, "the simulation was killed, and did not end by itself"
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

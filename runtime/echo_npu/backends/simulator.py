@@ -176,6 +176,8 @@ def _end(child: Any, link: socket.socket, owner: int) -> None:
     """Let the simulator end by itself, which completes its waveform; kill it if it does not."""
     if os.getpid() != owner:
         return
+    with contextlib.suppress(OSError):  # it may be gone
+        link.shutdown(socket.SHUT_RDWR)  # a forked child may have the link too
     link.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(_GRACE_S)

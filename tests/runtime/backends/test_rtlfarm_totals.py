@@ -105,6 +105,17 @@ def test_marks_are_the_counters_up_to_there() -> None:
     assert [totals.marks[number]["busy_cycles"] for number in (1, 2, 3)] == [52, 1, 8]
 
 
+def test_a_chunk_that_is_not_simulated_counts_like_all_that_were_before() -> None:
+    totals = Totals()
+    totals.add(0, 10.0, _result(0, 100))
+    totals.add(1, 30.0, _result(1, 60))
+    totals.add(2, 20.0, None)
+    assert totals.counters["cycles"] == 100 + 60 + 160 * 20 // 40
+    totals.add(3, 10.0, _result(3, 40))
+    totals.add(4, 5.0, None)
+    assert totals.counters["cycles"] == 240 + 40 + 200 * 5 // 50
+
+
 def test_one_chunk_is_no_sample() -> None:
     totals = Totals()
     totals.add(0, 10.0, _result(0, 20))

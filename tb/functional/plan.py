@@ -4,6 +4,7 @@ Commands are sampled when the scoreboard has compared their results. Device stat
 each clock (board/npu_cover.sv). Sizes are classified relative to the hardware, so configurations share bins.
 """
 
+from echo_npu.commands.packets import BLOCK_ROWS
 from echo_npu.spec.contract import ERROR_STAGES, Blocks, DataType, Opcode
 from tb.functional.model import CoverAxis, CoverGroup, Cross, ExcludedBins
 
@@ -107,6 +108,7 @@ PACKED = CoverGroup(
     "each product with weights in blocks that the scoreboard has compared; not every configuration has any",
     (
         CoverAxis("format", PACKED_FORMATS, "format of the weights"),
+        CoverAxis("type", tuple(each.label for each in BLOCK_ROWS), "type of the rows"),
         CoverAxis("steps", STEP_SETS, "what happens to an element after its sum"),
         CoverAxis("m", TILES, "rows, as those of other products"),
         CoverAxis(
@@ -137,6 +139,7 @@ PACKED = CoverGroup(
     ),
     (
         Cross("epilogue", ("format", "steps"), "every set of steps on every format"),
+        Cross("types", ("type", "format", "m"), "every number of rows of both types"),
         Cross("rows", ("format", "m", "k"), "every number of rows of every depth"),
         Cross("columns", ("format", "n", "k"), "every number of columns of every depth"),
         Cross("taken", ("takes", "format", "m"), "every number of rows on arrays of both kinds"),

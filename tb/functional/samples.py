@@ -150,6 +150,7 @@ def _packed(command: CheckedCommand, config: NpuConfig) -> Sample:
         "packed",
         {
             "format": packet.blocks.label,
+            "type": packet.data_type.label,
             "steps": _steps(packet.flags),
             "m": size_class(packet.m, *tiles["m"]),
             "k": packed_depth(packet.k, config),

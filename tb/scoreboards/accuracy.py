@@ -208,7 +208,7 @@ def _blocks(command: CheckedCommand, memory: NDArray[np.uint8]) -> _Value:
     shape = (*left.shape[:2], packet.m, packet.n)
     value = _Value(np.zeros(shape), np.zeros(shape))
     for index in np.ndindex(shape[:2]):
-        x = np.ascontiguousarray(left[index]).view(np.float32)
+        x = _elements(left[index], packet.data_type).astype(np.float32)
         tiles = right[index].reshape(right.shape[2], -1, block_format.tile_bytes)
         parts = tile_parts(tiles, block_format, packet.n, packet.k)
         heads = [parts.d] if parts.m is None else [parts.d, parts.m]
@@ -233,8 +233,8 @@ def block_kinds(command: CheckedCommand, memory: NDArray[np.uint8]) -> frozenset
     """
     if command.packet.opcode != Opcode.MATMUL or not command.packet.blocks:
         return frozenset()
-    rows = np.ascontiguousarray(gather(memory, command.sources[0], command.batch))
-    most = np.abs(rows.view(np.float32)).reshape(-1, BLOCK).max(axis=1)
+    rows = _elements(gather(memory, command.sources[0], command.batch), command.packet.data_type)
+    most = np.abs(rows).reshape(-1, BLOCK).max(axis=1)
     special, zeros = ~np.isfinite(most), most == 0
     subnormal = ~zeros & (most < FLOAT32_LEAST_NORMAL)
     found = {"special": special, "zeros": zeros, "subnormal": subnormal}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from echo_npu.commands.packets import (
+    BLOCK_ROWS,
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
@@ -292,7 +293,9 @@ class ClosingMaker:
         places = labels.get("places", "dense")
         gap = 2 if places != "dense" else 0
         batch = (2 if places in ("inner", "both") else 1, 2 if places in ("outer", "both") else 1)
-        src1 = self.source(4 * m * (k + gap) + 96, 4 if labels.get("align_a") == "element" else 0)
+        dtype = DataType.of(labels.get("type") or pick.choice(BLOCK_ROWS))
+        size = dtype.itemsize
+        src1 = self.source(size * m * (k + gap) + 96, size if labels.get("align_a") == "element" else 0)
         block = 4 * m * (n + gap)
         return matmul_packets(
             src1 if rows is None else rows,
@@ -301,6 +304,7 @@ class ClosingMaker:
             m,
             k,
             n,
+            dtype=dtype,
             blocks=blocks,
             alpha=0.5 if "alpha" in steps else None,
             row_scales=self.source(4 * m) if "row_scale" in steps else None,
@@ -308,7 +312,7 @@ class ClosingMaker:
             column_scale="col_scale" in steps,
             bias="bias" in steps,
             relu="relu" in steps,
-            row_strides=(4 * (k + gap), 0, 4 * (n + gap)) if gap else (0, 0, 0),
+            row_strides=(size * (k + gap), 0, 4 * (n + gap)) if gap else (0, 0, 0),
             batch=batch,
             src1_batch_strides=(32, 64),
             dst_batch_strides=(block, 2 * block),

@@ -144,6 +144,11 @@ def softmax_kernels() -> Iterator[Kernel]:
         yield Kernel(program, streams, "column all" if column else "row", (scale, 4), kept)
 
 
+    for scaled, negative, kept in itertools.product((False, True), repeat=3):
+        program = softmax.softmax(scaled=scaled, negative=negative, limited=True, kept=kept)
+        yield Kernel(program, ("row", "index"), "row", (-0.3 if negative else 0.3,), kept)
+
+
 def norm_kernels() -> Iterator[Kernel]:
     """Normalisations and their gradients. p0 is epsilon, p1 one part of the row."""
     for kept in (False, True):
@@ -236,7 +241,8 @@ def other_kernels() -> Iterator[Kernel]:
         words = ("row",) * (1 + taps) + ("word",) * chained
         yield Kernel(places.place_of(taps, chained=chained), words, "row", (7, 8)[:taps])
     yield Kernel(places.corners(), (), "row", (30, 2))
-    yield Kernel(places.first_places(), (), "row", (2, 1, 30, 2, 3))
+    for hops in ((0, 0), (1, 3)):
+        yield Kernel(places.first_places(*hops), (), "row", (2, 1, 4, 30, 2, 3, 1))
     yield Kernel(places.where_empty(), ("row", "word", "word"))
     yield Kernel(places.last_place(), ("word", "index"), "one")
     yield Kernel(places.kept_at(), ("row", "word", "word"), "row", (-3,))

@@ -107,7 +107,7 @@ def test_product_with_weights_in_blocks() -> None:
     fill, overwrite = copy(A, W + 0x1040), copy(A, W + 0x1000 + 2 * 576 - 1)
     shape = {
         **{"format": "q4_0", "steps": "relu", "m": "ragged", "k": "odd", "n": "one", "places": "outer"},
-        **{"takes": "halves", "align_a": "beat", "align_c": "element"},
+        **{"type": "fp32", "takes": "halves", "align_a": "beat", "align_c": "element"},
     }
     assert of("packed", fill, product, overwrite) == [
         shape,

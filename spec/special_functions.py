@@ -41,20 +41,20 @@ def _exact(value: Decimal) -> Fraction:
 
 
 def _exp(segment: int, x: Fraction) -> Fraction:
-    """2^f, f = (segment + x) / 64."""
+    """Return 2^f, f = (segment + x) / 64."""
     power = (segment + x) / SEGMENTS
     exponent = Decimal(power.numerator) / Decimal(power.denominator) * Decimal(2).ln()
     return _exact(exponent.exp())
 
 
 def _rcp(segment: int, x: Fraction) -> Fraction:
-    """2 / m; m in [1, 2) falls as x rises."""
+    """Return 2 / m; m in [1, 2) falls as x rises."""
     end = Fraction(segment + 1, SEGMENTS) - Fraction(1, 1 << 23)
     return 2 / (1 + end - x / SEGMENTS)
 
 
 def _rsqrt(segment: int, x: Fraction) -> Fraction:
-    """2 / sqrt(m); m in [1, 2), or in [2, 4) in the upper half of the segments, falls as x rises."""
+    """Return 2 / sqrt(m); m in [1, 2), or in [2, 4) in the upper half of the segments, falls as x rises."""
     half = SEGMENTS // 2
     end = Fraction(segment % half + 1, half) - Fraction(1, 1 << 23)
     m = (1 + end - x / half) * (1 + segment // half)

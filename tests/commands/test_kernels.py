@@ -143,7 +143,6 @@ def softmax_kernels() -> Iterator[Kernel]:
         scale = -0.3 if negative else 0.3
         yield Kernel(program, streams, "column all" if column else "row", (scale, 4), kept)
 
-
     for scaled, negative, kept in itertools.product((False, True), repeat=3):
         program = softmax.softmax(scaled=scaled, negative=negative, limited=True, kept=kept)
         yield Kernel(program, ("row", "index"), "row", (-0.3 if negative else 0.3,), kept)

@@ -16,7 +16,7 @@ from echo_npu.backends.rtlfarm.chunk import ChunkResult, CounterMark, RegisterBa
 from echo_npu.backends.rtlfarm.options import FarmOptions
 from echo_npu.backends.rtlfarm.pages import PAGE, digest_of, pages_of
 from echo_npu.backends.rtlfarm.pool import Load
-from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, memcpy_packets
 from echo_npu.errors import BackendError, NpuDeviceError
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.register_ops import WaitIrq, WriteReg
@@ -235,6 +235,23 @@ def test_rows_that_are_scattered_are_in_the_chunk_that_writes_them() -> None:
     chunk = next(each for each in reversed(shelf.chunks) if each.commands)
     assert {(table.ptr + row * 4 * PAGE) // PAGE for row in (63, 0, 7)} <= set(chunk.pages)
     assert (table.ptr + 30 * 4 * PAGE) // PAGE not in chunk.pages
+
+
+def test_the_pages_beside_those_of_a_command_are_in_its_chunk() -> None:
+    """Hardware that reads or writes beyond an operand finds there what the run has there."""
+    source, target = 0x1000_0000, 0x1002_0000
+    data = np.random.default_rng(8).integers(0, 256, 5 * PAGE, dtype=np.uint8)
+    device, shelf = _farm(1_000_000)
+    for address in (source, target):
+        device.memcpy(address, data, data.nbytes)
+    device.wait()
+    device.submit(memcpy_packets(source + 2 * PAGE, target + 2 * PAGE, 64))
+    device.close()
+    pages = shelf.chunks[-1].pages
+    for address in (source, target):
+        for number in (1, 2, 3):
+            content = data[number * PAGE : (number + 1) * PAGE].tobytes()
+            assert pages[address // PAGE + number].digest == digest_of(content)
 
 
 def test_only_what_a_failed_command_was_to_write_is_undefined() -> None:

@@ -149,6 +149,7 @@ class PredictedCase:
             script.allow(allowed)
         script.insert(put)
         script.wait()
+        device.waited()
         script.state(device.registers())
         places = self._places(written, open_ranges)
         if places:

@@ -137,7 +137,11 @@ class PredictedDevice(FunctionalModel):
         while self._step():
             pass
         self._stands = True
-        self._irq_status = 0  # the runner clears it while waiting
+        self.waited()
+
+    def waited(self) -> None:
+        """Do as the runner at the end of a wait: it clears the interrupts."""
+        self._irq_status = 0
 
     def give_up_extension(self) -> None:
         """Let the device time out waiting for announced extensions."""
@@ -145,7 +149,7 @@ class PredictedDevice(FunctionalModel):
         while not self.error:
             self.wait_irq(1 << 16)
         self._stands = True
-        self._irq_status = 0
+        self.waited()
 
     def _step(self) -> bool:
         return not self._stands and super()._step()

@@ -17,6 +17,7 @@ from tb.cli import main
 from tb.faults import case_campaign, fault_case
 from tb.faults.case_campaign import CaseCampaign, replayed
 from tb.faults.fault_case import KINDS, FaultCase
+from tb.faults.fuzz_case import FuzzCase
 from tb.faults.prediction import PredictedDevice
 from tb.faults.runner import CaseRunner, judge
 from tb.faults.script import Script
@@ -117,6 +118,29 @@ def test_a_crash_of_the_player_is_told(runner: CaseRunner, stage: FaultStage) ->
     script.words += (250).to_bytes(4, "little")
     with pytest.raises(RuntimeError, match="unknown operation: 250"):
         played(runner, stage, script)
+
+
+def test_interrupts_are_cleared_by_every_wait(runner: CaseRunner, stage: FaultStage) -> None:
+    """Whatever has been done before it, a tail that is refused while an extension is awaited included."""
+
+    class Waiting(FuzzCase):
+        """Does that alone, and reads IRQ_STATUS."""
+
+        refused = 0
+
+        def _step(self) -> None:
+            self._refused_while_waiting()
+            self.refused += self._device.error == ErrorCode.RING_INDEX
+            one = Script()
+            one.access(
+                regs.AXI_PROT, 0, 0xF, 0, read=regs.IRQ_STATUS, data=self._device.peek(regs.IRQ_STATUS)
+            )
+            self.script.insert(one)
+            self._clear_error()
+
+    cases = [Waiting(stage, seed, 8) for seed in range(4)]
+    assert sum(case.refused for case in cases) > 1
+    assert played(runner, stage, *(case.script for case in cases)) == [[]] * 4
 
 
 @pytest.mark.parametrize("name", case_campaign.NAMES)

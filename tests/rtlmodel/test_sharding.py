@@ -27,8 +27,8 @@ def devices(stack: ExitStack, config: str, count: int) -> list[echo_npu.Device]:
 @pytest.mark.parametrize(
     ("config", "layer", "cycles"),
     [
-        ("small", TINY, {1: [27_125], 2: [13_688, 15_822], 3: [10_592, 10_662, 10_662]}),
-        ("default", SMOLLM2, {1: [75_808], 2: [37_164, 41_366], 3: [27_226, 27_296, 27_296]}),
+        ("small", TINY, {1: [26_909], 2: [13_688, 15_822], 3: [10_592, 10_662, 10_662]}),
+        ("default", SMOLLM2, {1: [75_468], 2: [37_164, 41_366], 3: [27_226, 27_296, 27_296]}),
     ],
     ids=["small", "default"],
 )

@@ -23,6 +23,10 @@ class Situations:
         if happened:
             self._seen[situation] += 1
 
+    def lacks(self, *situations: Enum) -> bool:
+        """Return whether one of these has not occurred often enough."""
+        return any(self._seen[situation] < self._least for situation in situations)
+
     def rounds(self, count: int) -> Iterator[int]:
         """Number `count` rounds of random traffic, more while a situation is missing; then `check`."""
         for number in range(PATIENCE * count):

@@ -155,6 +155,22 @@ Behind = Enum(
     },
 )
 Cut = Enum("Cut", {kind.name: f"an abort of {kind.name}" for kind in EngineKind})
+KINDS = ("program", "program", "scatter", "load", "copy", "gather", "add")
+NEEDED = {
+    kind: [each for each in VectorEngineSituation if each.name.startswith(names)]
+    for kind, names in (
+        ("scatter", ("SCATTER",)),
+        ("copy", ("COPY",)),
+        ("gather", ("GATHER", "NEGATIVE", "BEYOND", "BAD_FIRST", "BAD_LATER")),
+        ("load", ("LOAD", "ABORT_DONE", "ABORT_LOAD")),
+    )
+}
+"""Situations that only commands of a kind meet. While one is missing, there are more of these."""
+MANY_OF_A_PROGRAM = (
+    VectorEngineSituation.MANY_ROWS,
+    VectorEngineSituation.MANY_BATCH0,
+    VectorEngineSituation.MANY_BATCH1,
+)
 INPUT_COUNTS = ("NO_INPUT", "ONE_INPUT", "TWO_INPUTS", "THREE_INPUTS", "FOUR_INPUTS")
 
 
@@ -550,6 +566,8 @@ class VectorEngineTestbench:
         # Program memory is ready in the clock after a load has retired.
         while job.kind == EngineKind.LOAD and not (self.before == job.kind or self.dut.program_ready_o.value):
             await self.clock()
+        if job.large:
+            self.hurry()
         await self.clock(start=job)
         while self.job is not None:
             if self.failed:
@@ -559,7 +577,8 @@ class VectorEngineTestbench:
                 await self.clock(end="abort")
                 self.situations.saw(VectorEngineSituation.AFTER_FAULT)
                 return False
-            if stop == 0:
+            # An end that is to come later is often one behind the end of a load.
+            if stop == 0 or (self.done and stop > 0 and random.random() < 0.5):
                 for _ in range(random.choice((1, 1, 3))):
                     await self.clock(end=random.choice(("abort", "abort", "abort", "reset")))
                 return False
@@ -577,6 +596,12 @@ class VectorEngineTestbench:
         self.at_once = random.random() < 0.6
         self.dut.test_enable_i.value = random.getrandbits(1)
 
+    def hurry(self) -> None:
+        """Let memory wait for nothing: a large command takes long enough."""
+        for channel in self.inputs:
+            channel.accepting = channel.bringing = 1.0
+        self.output.accepting = self.output.taking = 1.0
+
 
 class CommandTraffic:
     """Random commands one after another, with the programs that they need."""
@@ -585,6 +610,10 @@ class CommandTraffic:
         self.testbench = testbench
         self.base = draw_base()
 
+    def many(self, *situations: VectorEngineSituation) -> float:
+        """Return the chance of a large count: higher as long as one of these situations is missing."""
+        return 0.3 if self.testbench.situations.lacks(*situations) else 0.02
+
     async def turn(self, kind: str, stop: int = -1) -> None:
         """Run a command of a kind, after the load of its program if it has one."""
         testbench, saw = self.testbench, self.testbench.situations.saw
@@ -592,9 +621,9 @@ class CommandTraffic:
         if kind == "load":
             job = load_job(memory, self.base, programs.loaded, [])
         elif kind == "copy":
-            job = copy_job(memory, self.base)
+            job = copy_job(memory, self.base, self.many(VectorEngineSituation.COPY_MANY))
         elif kind == "gather":
-            job = gather_job(memory, self.base)
+            job = gather_job(memory, self.base, self.many(VectorEngineSituation.GATHER_MANY))
         elif kind == "add":
             job = add_job(memory, self.base)
         else:
@@ -612,7 +641,8 @@ class CommandTraffic:
             await testbench.clock(end="reset")
         loaded = testbench.programs.loaded
         anywhere = [random.randrange(PROGRAM_WORDS) for _ in range(3)]
-        command, words = draw_program([*anywhere, 0, loaded], scatters=scatters)
+        many = self.many(*([VectorEngineSituation.SCATTER_MANY] if scatters else MANY_OF_A_PROGRAM))
+        command, words = draw_program([*anywhere, 0, loaded], scatters=scatters, many=many)
         if endless and len(words) > 1:
             del words[-1]  # most often END
         load = load_job(testbench.memory, self.base, loaded, words, command.entry)
@@ -651,7 +681,8 @@ async def random_commands(dut: Any) -> None:
     for number in situations.rounds(200):
         testbench.pace()
         stop = random.choice((-1, -1, -1, -1, 0, random.randrange(30), random.randrange(300)))
-        kind = random.choice(("program", "program", "scatter", "scatter", "load", "copy", "gather", "add"))
+        wanted = [kind for kind, needed in NEEDED.items() if situations.lacks(*needed)]
+        kind = random.choice((*KINDS, *wanted, *wanted))
         await traffic.turn(kind, stop)
         if number % 50 == 0:
             traffic.base = draw_base()

@@ -1,5 +1,6 @@
 """Random commands of the vector engine, of every kind, and what each of them must do."""
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -85,6 +86,12 @@ class EngineJob:
     load: tuple[int, NDArray[np.uint64]] | None = None
     command: VectorCommand | None = None
     numbers: NDArray[np.int64] | None = None
+
+    @property
+    def large(self) -> bool:
+        """Whether it has more rows or batches than eight bits count."""
+        counts = self.numbers.size if self.numbers is not None else 0
+        return counts >= MANY or (self.writes is not None and math.prod(self.writes.counts[1:]) >= MANY)
 
 
 class Regions:
@@ -195,15 +202,17 @@ def _laid_out(stream: Descriptor, counts: tuple[int, int, int], regions: Regions
     )
 
 
-def draw_program(free: list[int], *, scatters: bool = False) -> tuple[VectorCommand, list[int]]:
+def draw_program(
+    free: list[int], *, scatters: bool = False, many: float = 0.1
+) -> tuple[VectorCommand, list[int]]:
     """Draw a VECTOR command and the words of its program.
 
     Args:
         free: entries for the program.
         scatters: it does.
+        many: the chance of a count with more than eight bits.
     """
-    chance = 0.2 if scatters else 0.1
-    counts = random.choice(MANY_COUNTS) if random.random() < chance else None  # kept, though few of them fit
+    counts = random.choice(MANY_COUNTS) if random.random() < many else None  # kept, though few of them fit
     while True:
         try:
             return _draw_program(free, counts, scatters)
@@ -395,19 +404,20 @@ def _row_bytes() -> int:
     return random.choice((1, BUS - 1, BUS, BUS + 1, random.randint(1, 4 * BUS), random.randint(1, 600)))
 
 
-def copy_job(memory: Memory, base: int) -> EngineJob:
-    """Draw a MEMCPY with rows, batches and strides."""
+def copy_job(memory: Memory, base: int, many: float = 0.1) -> EngineJob:
+    """Draw a MEMCPY with rows, batches and strides; with the chance `many` a count with more than eight
+    bits."""
     while True:
         try:
-            return _copy_job(memory, base)
+            return _copy_job(memory, base, many)
         except UnfitError:
             continue
 
 
-def _copy_job(memory: Memory, base: int) -> EngineJob:
+def _copy_job(memory: Memory, base: int, many: float) -> EngineJob:
     row, rows = _row_bytes(), random.choice((1, 1, 2, 3, random.randint(1, 12)))
     batch0, batch1 = random.choice(((1, 1), (1, 1), (2, 1), (1, 3), (3, 2)))
-    if random.random() < 0.1:
+    if random.random() < many:
         row = random.randint(1, BUS)
         rows, batch0, batch1 = random.choice(((MANY, 1, 1), (MANY, 1, 1), (1, MANY, 1), (1, 1, MANY)))
     regions, extents = Regions(), []
@@ -438,11 +448,12 @@ def _copy_job(memory: Memory, base: int) -> EngineJob:
     return EngineJob(EngineKind.COPY, bits, base, (source, None, None, None), source.starts(), target, after)
 
 
-def gather_job(memory: Memory, base: int) -> EngineJob:
-    """Draw a GATHER, sometimes with a bad row number."""
+def gather_job(memory: Memory, base: int, many: float = 0.1) -> EngineJob:
+    """Draw a GATHER, sometimes with a bad row number; with the chance `many` more rows than eight bits
+    count."""
     row, table_rows = _row_bytes(), random.choice((1, 2, 7, random.randint(1, 200)))
     count = random.choice((1, 2, BUS // 4, BUS // 4 + 1, random.randint(1, 30)))
-    if row <= BUS and random.random() < 0.1:
+    if row <= BUS and random.random() < many:
         count = MANY
     if random.random() < 0.2:
         table_rows = FAR // row + 9

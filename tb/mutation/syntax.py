@@ -1,10 +1,12 @@
 """Places of an RTL source that may be changed: expressions and statements, found by a SystemVerilog parser.
 
-Excluded are elaboration constants (parameters, ranges, loop bounds, case labels, replication counts),
-declarations, targets of assignments, assertions, and signals that only silence a lint warning.
+Excluded are elaboration constants (parameters, ranges, loop bounds, case labels, replication counts, the
+functions that compute them), declarations, targets of assignments, assertions, and signals that only
+silence a lint warning.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +76,8 @@ _ASSIGNMENTS = {
     "AddAssignmentExpression",
     "SubtractAssignmentExpression",
 }
+# Within these a call is evaluated at elaboration.
+_ELABORATED = {"ParameterDeclaration", "ParameterValueAssignment", "VariableDimension"}
 # Parts of expressions that are not expressions themselves.
 _BRACKETS = {
     "BitSelect",
@@ -136,6 +140,28 @@ class RtlSource:
         yield from _Walk(self).members(self.root)
 
 
+@functools.cache
+def constant_functions() -> frozenset[str]:
+    """Return the functions that rtl/ calls at elaboration: what they return must be constant."""
+    found = set()
+    for path in sorted(RTL.rglob("*.sv*")):
+        source = RtlSource(path)
+        found |= set(_elaborated_calls(source.root))
+    return frozenset(found)
+
+
+def _elaborated_calls(node: Any, elaborated: bool = False) -> Iterator[str]:
+    """Yield the names of functions, not of the system, that are called at elaboration below a node."""
+    kind = kind_of(node)
+    if elaborated and kind == "InvocationExpression":
+        name = str(node.left).strip()
+        if not name.startswith("$"):
+            yield name.rpartition("::")[2]
+    for child in children(node):
+        condition = kind == "IfGenerate" and child is node.condition
+        yield from _elaborated_calls(child, elaborated or condition or kind in _ELABORATED)
+
+
 def kind_of(node: Any) -> str:
     """Return the name of a node's kind."""
     return str(node.kind).removeprefix("SyntaxKind.")
@@ -168,6 +194,8 @@ class _Walk:
     def members(self, node: Any) -> Iterator[Site]:
         kind = kind_of(node)
         if kind in _CLOSED:
+            return
+        if kind == "FunctionDeclaration" and str(node.prototype.name).strip() in constant_functions():
             return
         if kind == "ContinuousAssign":
             self._within(node)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tb.mutation.syntax import RtlSource, SourceError, one_line
+from echo_sim.places import RTL
+from tb.mutation.syntax import RtlSource, SourceError, constant_functions, one_line
 from tests.refusals import refuses
 
 TEXT = """
@@ -69,6 +70,15 @@ def test_reset_is_known(source: RtlSource) -> None:
     assert by_text["'0"].reset
     assert not by_text["8'd2"].reset
     assert by_text["!rst_ni"].context == "if (!rst_ni)"
+
+
+def test_functions_that_compute_constants_stay_whole() -> None:
+    package = RtlSource(RTL / "npu_pkg.sv")
+    assert {"splits_blocks", "block_taps"} <= constant_functions()
+    assert "type_shift" not in constant_functions()
+    found = texts(package, "expression")
+    assert "half ? TypeFp16 : kind" in found  # of a function that the engines call
+    assert not [text for text in found if "BlockValues" in text or "splits_blocks" in text]
 
 
 def test_what_is_no_systemverilog(tmp_path: Path) -> None:

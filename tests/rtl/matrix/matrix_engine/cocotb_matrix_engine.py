@@ -56,8 +56,10 @@ GAP = 3
 """Clocks that the array may rest between two commands."""
 SETTLED = 60
 """Clocks that operands may take from the chip's memories to the array."""
-ENDING = 0.3
-"""The chance that a command starts in a clock in which the only one inside may end."""
+BEHIND = 0.3
+"""The chance that a command starts in the clock in which the only one inside ends."""
+WANTED, TRIES = 0.5, 30
+"""The chance that a command is drawn again until it makes a situation that is missing, and how often."""
 COUNTED_PANELS = 256
 """More panels than a counter of panels can count."""
 CALM, STORMY = 40, 20
@@ -122,8 +124,8 @@ class MatrixEngineSituation(Enum):
     RESET = "a reset with a command inside"
 
 
-def draw(places: Places) -> DrawnProduct:
-    """A random product of any kind, small enough for many of them."""
+def draw() -> MatrixCommand:
+    """Draw a command of any kind, small enough for many of them."""
     command = draw_epilogue(MatrixCommand())
     while True:
         m, depth, n = (
@@ -156,22 +158,61 @@ def draw(places: Places) -> DrawnProduct:
     elif command.kind == DataType.FP32:
         half = random.choice((None, None, "src1_half", "src2_half"))
         command = replace(command, **{half: True} if half else {})
-    return draw_product(command, places)
+    return command
 
 
-def draw_small(places: Places) -> DrawnProduct:
-    """Draw a product of a few tiles, in few clocks."""
+def draw_small() -> MatrixCommand:
+    """Draw a command of a few tiles, in few clocks."""
     command = MatrixCommand(kind=random.choice((DataType.FP32, DataType.INT8)))
     m, k, n = (random.randint(TILE + 1, 2 * TILE) for _ in range(3))
     k *= 4 if command.kind == DataType.INT8 else 1
-    return draw_product(replace(command, m=m, k=k, n=n), places)
+    return replace(command, m=m, k=k, n=n)
+
+
+def situations_of(command: MatrixCommand) -> set[MatrixEngineSituation]:
+    """Return the situations that a command alone makes, wherever its operands are."""
+    integer = command.kind == DataType.INT8
+    depth = -(-command.k // 4) if integer or command.blocks else command.k
+    deep = (depth - 1) % (2 * TILE) >= TILE  # the last K block, which is two tiles at most
+    own = command.result == OutType.OWN and command.kind != DataType.FP32
+    sides = (
+        (MatrixEngineSituation.NEITHER, MatrixEngineSituation.RIGHT),
+        (MatrixEngineSituation.LEFT, MatrixEngineSituation.BOTH),
+    )
+    met = {
+        MatrixEngineSituation[command.blocks.name if command.blocks else command.kind.name]: True,
+        MatrixEngineSituation.HALF_TILE: command.blocks and depth > BLOCK_K and command.k % 64,
+        MatrixEngineSituation.HALF_LEFT: command.src1_half,
+        MatrixEngineSituation.HALF_RIGHT: command.src2_half,
+        MatrixEngineSituation.INT32: command.result == OutType.INT32,
+        sides[command.trans_a][command.trans_b]: min(command.m, depth, command.n) > TILE,
+        MatrixEngineSituation.PART_WORD: integer and command.k % 4 and depth > BLOCK_K,
+        MatrixEngineSituation.INNER: command.batch0 > 1 and command.batch1 == 1,
+        MatrixEngineSituation.OUTER: command.batch0 == 1 and command.batch1 > 1,
+        MatrixEngineSituation.BATCHES: command.batch0 > 1 and command.batch1 > 1,
+        **{MatrixEngineSituation[step]: wanted for step, wanted in command.steps.items()},
+        MatrixEngineSituation.ALL_STEPS: all(command.steps.values()),
+        MatrixEngineSituation.MANY_M: command.m > BLOCK_M and command.m % BLOCK_M,
+        MatrixEngineSituation.MANY_K: depth > BLOCK_K and depth % TILE,
+        MatrixEngineSituation.MANY_N: command.n > BLOCK_N and command.n % TILE,
+        MatrixEngineSituation.FLAT: (
+            command.m <= BLOCK_M // 4 and command.n > 2 * BLOCK_N and depth > BLOCK_K
+        ),
+        MatrixEngineSituation.JUST_MANY: (
+            command.m == MANY_ROWS and depth > 2 * TILE and deep and command.n > TILE
+        ),
+        MatrixEngineSituation.ONE: command.m == command.k == command.n == 1,
+    }
+    return {each for each, happened in met.items() if happened} | (
+        {MatrixEngineSituation[f"OWN_{command.kind.name}"]} if own else set()
+    )
 
 
 class MatrixEngineTestbench:
     """The ports, and a model of the allowed behaviour of the commands inside.
 
-    Attributes: starting (the chance that a command starts where one may), holding (the chance that it is held
-    at first), blocked (results are not taken), draw (draws a command).
+    Attributes: starting (the chance that a command starts where one may), resting (none starts), holding (the
+    chance that it is held at first), draw (draws a command).
     """
 
     def __init__(self, dut: Any, situations: Situations) -> None:
@@ -179,6 +220,7 @@ class MatrixEngineTestbench:
         self.left, self.right, self.vectors = (ReadChannel(dut, prefix) for prefix in ("a_", "b_", "e_"))
         self.results = WriteChannel(dut, "c_")
         self.starting = 1.0
+        self.resting = False
         self.holding = 0.3
         self.draw = draw
         self.forget()
@@ -208,6 +250,16 @@ class MatrixEngineTestbench:
         """Return whether only the right operand of a command may be read."""
         return self.held.get(id(product), 0) > 0
 
+    def product(self) -> DrawnProduct:
+        """Draw the next command with its operands; often one of a situation that is missing."""
+        command = self.draw()
+        if random.random() < WANTED:
+            for _ in range(TRIES):
+                if self.situations.lacks(*situations_of(command)):
+                    break
+                command = self.draw()
+        return draw_product(command, Places(other.places for other in self.inside))
+
     def hold(self) -> None:
         """Drive held_i. The younger command is held no shorter than the older one."""
         for key in self.held:
@@ -222,17 +274,17 @@ class MatrixEngineTestbench:
         work."""
         dut = self.dut
         abort = bool(end)
-        ending = len(self.inside) == 1 and not self.inside[0].result.left
-        chance = ENDING if ending else self.starting
+        for channel in (self.left, self.right, self.vectors, self.results):
+            channel.drive(abort=abort)
+        ending = len(self.inside) == 1 and not self.inside[0].result.left and self.results.idle
+        chance = 0 if self.resting else BEHIND if ending else self.starting
         start = len(self.inside) < 2 and not abort and random.random() < chance
         width = len(dut.command_i)
-        product = self.draw(Places(other.places for other in self.inside)) if start else None
+        product = self.product() if start else None
         dut.start_i.value = int(start)
         dut.abort_i.value, dut.rst_ni.value = int(end == "abort"), int(end != "reset")
         dut.command_i.value = product.command.bits(width) if product else random.getrandbits(width)
         self.hold()
-        for channel in (self.left, self.right, self.vectors, self.results):
-            channel.drive(abort=abort)
         await RisingEdge(dut.clk_i)
         if abort:
             self.note_abort(end)
@@ -256,6 +308,24 @@ class MatrixEngineTestbench:
         if product or not self.results.accepting:
             self.quiet = 0
         assert not self.inside or self.quiet < PATIENCE, "nothing happens any more"
+
+    def pace(self) -> None:
+        """Choose how fast memory is: in every other call as fast as it can be."""
+        fast = random.random() < 0.5
+        for channel in (self.left, self.right, self.vectors):
+            channel.accepting = 1.0 if fast else random.choice(CHANCES)
+            channel.bringing = 1.0 if fast else random.choice((1.0, *CHANCES))
+        self.results.accepting = 1.0 if fast else random.choice((*CHANCES, 0))
+        self.results.taking = 1.0 if fast else random.choice(CHANCES)
+
+    async def rest(self) -> None:
+        """Start nothing until all commands have ended, or memory takes too long for it."""
+        self.resting = True
+        for _ in range(PATIENCE):
+            if not self.inside:
+                break
+            await self.clock()
+        self.resting = False
 
     def follow_macs(self) -> None:
         """Count multiply-adds and stalls."""
@@ -394,43 +464,12 @@ class MatrixEngineTestbench:
     def note(self, product: DrawnProduct) -> None:
         """Count the situations of a finished command."""
         command, saw = product.command, self.situations.saw
-        integer = command.kind == DataType.INT8
-        depth = -(-command.k // 4) if integer or command.blocks else command.k
-        if command.blocks:
-            saw(MatrixEngineSituation[command.blocks.name])
-            saw(MatrixEngineSituation.HALF_TILE, depth > BLOCK_K and command.k % 64)
-        else:
-            saw(MatrixEngineSituation[command.kind.name])
-            saw(MatrixEngineSituation.HALF_LEFT, command.src1_half)
-            saw(MatrixEngineSituation.HALF_RIGHT, command.src2_half)
-        if command.result == OutType.OWN and command.kind != DataType.FP32:
-            saw(MatrixEngineSituation[f"OWN_{command.kind.name}"])
-        saw(MatrixEngineSituation.INT32, command.result == OutType.INT32)
-        sides = (
-            (MatrixEngineSituation.NEITHER, MatrixEngineSituation.RIGHT),
-            (MatrixEngineSituation.LEFT, MatrixEngineSituation.BOTH),
-        )
-        saw(sides[command.trans_a][command.trans_b], min(command.m, depth, command.n) > TILE)
-        saw(MatrixEngineSituation.PART_WORD, integer and command.k % 4 and depth > BLOCK_K)
+        for each in situations_of(command):
+            saw(each)
         saw(MatrixEngineSituation.SPECIAL, product.special)
-        saw(MatrixEngineSituation.INNER, command.batch0 > 1 and command.batch1 == 1)
-        saw(MatrixEngineSituation.OUTER, command.batch0 == 1 and command.batch1 > 1)
-        saw(MatrixEngineSituation.BATCHES, command.batch0 > 1 and command.batch1 > 1)
         strides = command.src1.batch0_stride, command.src2.batch0_stride
         saw(MatrixEngineSituation.SAME_AGAIN, command.batch0 > 1 and 0 in strides)
         saw(MatrixEngineSituation.OVERLAP, product.result.overlapping)
-        for step, wanted in command.steps.items():
-            saw(MatrixEngineSituation[step], wanted)
-        saw(MatrixEngineSituation.ALL_STEPS, all(command.steps.values()))
-        saw(MatrixEngineSituation.MANY_M, command.m > BLOCK_M and command.m % BLOCK_M)
-        saw(MatrixEngineSituation.MANY_K, depth > BLOCK_K and depth % TILE)
-        saw(MatrixEngineSituation.MANY_N, command.n > BLOCK_N and command.n % TILE)
-        flat = command.m <= BLOCK_M // 4 and command.n > 2 * BLOCK_N and depth > BLOCK_K
-        saw(MatrixEngineSituation.FLAT, flat)
-        deep = (depth - 1) % (2 * TILE) >= TILE  # the last K block, which is two tiles at most
-        tiles = depth > 2 * TILE and deep and command.n > TILE
-        saw(MatrixEngineSituation.JUST_MANY, command.m == MANY_ROWS and tiles)
-        saw(MatrixEngineSituation.ONE, command.m == command.k == command.n == 1)
 
 
 @cocotb.test()
@@ -446,14 +485,13 @@ async def random_products(dut: Any) -> None:
     testbench = MatrixEngineTestbench(dut, situations)
     for number in situations.rounds(40):
         testbench.starting = random.choice((1.0, 0.1, 0.005, 0.0005))
-        for channel in (testbench.left, testbench.right, testbench.vectors):
-            channel.accepting, channel.bringing = random.choice(CHANCES), random.choice((1.0, *CHANCES))
-        testbench.results.accepting = random.choice((*CHANCES, 0))
-        testbench.results.taking = random.choice(CHANCES)
+        testbench.pace()
         for _ in range(random.randint(200, 1500)):
             await testbench.clock()
         # Counters wrap only in a long run without an abort.
         if number % (CALM + STORMY) >= CALM and random.random() < 0.5:
+            if situations.lacks(MatrixEngineSituation.ABORT_IDLE):
+                await testbench.rest()
             await testbench.clock(random.choice(("abort", "abort", "reset")))
 
 

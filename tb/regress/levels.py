@@ -140,7 +140,7 @@ def configurations(seed: int, linted: int, played: int) -> Iterator[Task]:
         yield _command("configs", f"play {number}", *play, seed=number, cost=200)
 
 
-_BUGS = _command("bugs", "all", "bugs", "--jobs", "1", cost=200)
+_BUGS = _command("bugs", "all", "bugs", "--jobs", "1", cost=900)
 
 
 def _quick(seed: int) -> list[Task]:
@@ -179,7 +179,7 @@ def _full(seed: int) -> list[Task]:
         *native("faults", seed, 100_000, 4, 250),
         *native("fuzz", seed, 1_000_000, 4, 3000),
         _BUGS,
-        _command("searches", "all", "bugs", "--searches", seed=seed, cost=600),
+        _command("searches", "all", "bugs", "--searches", seed=seed, cost=1600),
     ]
 
 

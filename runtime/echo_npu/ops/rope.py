@@ -94,7 +94,7 @@ def rope(
             f"rope: cos has shape {cos.shape}, sin has shape {sin.shape}; for x of shape {x.shape}, tokens "
             f"on axis {axis}, both must be {expected}"
         )
-    made = float_out("rope", out, x.shape)
+    made = float_out(device, "rope", out, x.shape)
     source = upload(device, x, "activation")
     given = [upload(device, each, "weight") for each in (cos, sin)]
     target = target_for(device, x.shape, out, [source, *given], dtype=made)
@@ -142,7 +142,7 @@ def _rope_to_rows(
             f"sin {sin.shape}, out {getattr(out, 'shape', None)}"
         )
     assert isinstance(out, DeviceTensor)
-    made = float_out("rope", out, out.shape)
+    made = float_out(device, "rope", out, out.shape)
     if out.strides[-1] != made.itemsize or out.strides[0] < out.shape[1] * out.strides[1]:
         raise ValueError(f"rope: out has strides {out.strides}; the elements of a row lie in their order")
     source = upload(device, x, "activation")

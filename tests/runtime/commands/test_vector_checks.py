@@ -271,6 +271,55 @@ def test_any_input_may_overlap_another() -> None:
     assert case.verdict() == OK
 
 
+TABLE = 9
+
+
+def scattering(*changes: Change) -> SpoiledCommand:
+    """A command that scatters to a table of TABLE rows without gaps, by int32 indices in s3, with changes."""
+    case = SpoiledCommand()
+    both(word(15, TABLE), descriptor(3, 0, 4), descriptor(3, 4, 1), *changes)(case)
+    return case
+
+
+STRIDE = 4 * COLS
+SCATTERS: list[tuple[str, list[Change], tuple[ErrorCode, int]]] = [
+    ("int32", [], OK),
+    ("int64", [descriptor(3, 4, 2)], OK),
+    ("an index of three words", [descriptor(3, 4, 3)], (BAD, 0)),
+    ("no list", [descriptor(3, 5, last_word(flags=0))], (BAD, 0)),
+    ("indices of 2 bytes", [descriptor(3, 5, last_word(size=1))], (BAD, 0)),
+    ("segments of indices", [descriptor(3, 5, last_word(2)), descriptor(3, 3, 4)], (BAD, 0)),
+    ("two passes of the list", [descriptor(3, 5, last_word(passes=2))], (BAD, 0)),
+    ("a list with pack", [descriptor(3, 5, last_word(flags=ENABLE | PACK))], (BAD, 0)),
+    ("one index for all", [descriptor(3, 5, last_word(flags=ENABLE | BCAST))], (BAD, 0)),
+    ("the same index again", [descriptor(3, 0, 0)], OK),
+    ("rows of segments", [descriptor(4, 5, last_word(2, 0)), descriptor(4, 3, STRIDE)], (BAD, 0)),
+    ("a table out of memory", [word(15, 2**31)], (ErrorCode.OUT_OF_RANGE, DST)),
+    ("too high a table", [word(15, 2**31 + 1)], (BAD, 0)),
+    ("rows closer than a row", [descriptor(4, 0, STRIDE - 4)], (BAD, 0)),
+    ("two rows closer than a row", [word(15, 2), descriptor(4, 0, STRIDE - 4)], (BAD, 0)),
+    ("two rows, one of them written", [word(15, 2), descriptor(4, 0, STRIDE - 4), attribute(m=1)], (BAD, 0)),
+    ("two rows without a stride", [word(15, 2), descriptor(4, 0, 0), attribute(m=1)], (BAD, 0)),
+    ("a table of one row", [word(15, 1), descriptor(4, 0, 2)], OK),
+    ("gaps", [descriptor(4, 0, STRIDE + 4)], OK),
+    ("half an element of a gap", [descriptor(4, 0, STRIDE + 2)], (BAD, 0)),
+    ("the last table that fits", [address(4, 2 * END - TABLE * STRIDE)], OK),
+    (
+        "one that does not",
+        [address(4, 2 * END - TABLE * STRIDE + 4)],
+        (ErrorCode.OUT_OF_RANGE, 2 * END - TABLE * STRIDE + 4),
+    ),
+    ("in place", [address(4, S0)], (ErrorCode.OVERLAP, S0)),
+    ("the list in the last row", [address(3, DST + TABLE * STRIDE - 4)], (ErrorCode.OVERLAP, DST)),
+    ("the list behind it", [address(3, DST + TABLE * STRIDE)], OK),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "verdict"), SCATTERS, ids=[each[0] for each in SCATTERS])
+def test_scatters(name: str, changes: list[Change], verdict: tuple[ErrorCode, int]) -> None:
+    assert scattering(*changes).verdict() == verdict
+
+
 def linear(
     opcode: Opcode, src1: int = S0, src2: int = S1, dst: int = DST, m: int = 4, k: int = 8, n: int = 6
 ) -> tuple[ErrorCode, int]:

@@ -116,6 +116,10 @@ def test_tokens_go_to_the_rows_that_device_memory_names(
     assert np.array_equal(cache.to_numpy()[1], expected)
     assert not cache.to_numpy()[0].any()
     wide = npu.tensor(np.zeros((4, heads, 32), target))
+    spread = npu.tensor(np.zeros((11, heads, 16), target))
+    apart = npu.tensor(np.stack([rows, rows + 1], axis=1))[:, 0]
+    npu.rope(x, *tables, interleaved=True, out=spread, at=apart)
+    assert np.array_equal(spread.to_numpy(), expected)
     last = [each[3:4] for each in (x, *tables)]
     npu.rope(*last, interleaved=True, out=wide[..., 16:], at=given[3:4])
     assert np.array_equal(wide.to_numpy()[3, :, 16:], expected[3])

@@ -59,7 +59,7 @@ def test_scale(npu: Device, scale: float, length: int) -> None:
 @pytest.mark.parametrize(
     ("rows", "cols"), [(1, 1), (5, 5), (16, 16), (40, 40), (3, 50), (700, 700), (2, 700)]
 )
-@pytest.mark.parametrize("scale", [1.0, 0.25])
+@pytest.mark.parametrize("scale", [1.0, 0.25, 0.0])
 def test_causal(npu: Device, rows: int, cols: int, scale: float) -> None:
     check(npu, normal(rows, cols), causal=True, scale=scale)
     if rows < 100:
@@ -180,7 +180,7 @@ def test_views(npu: Device) -> None:
 
 
 @pytest.mark.parametrize(("cols", "last"), [(1, 0), (40, 0), (40, 15), (40, 39), (700, 31)])
-@pytest.mark.parametrize("scale", [1.0, -0.3])
+@pytest.mark.parametrize("scale", [1.0, 0.0, -0.3])
 def test_columns_behind_a_number_in_device_memory_are_hidden(
     npu: Device, cols: int, last: int, scale: float
 ) -> None:

@@ -17,6 +17,7 @@ from echo_npu.commands.checked import CheckedCommand, PacketFault
 from echo_npu.commands.packets import PACKET_BYTES, Opcode
 from echo_npu.model.functional import ExecutionFault, FunctionalModel
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.model.vector_scatter import row_starts
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State, error_name
 from echo_sim.config import NpuConfig
@@ -143,9 +144,12 @@ class _Reference(FunctionalModel):
             runs = addresses(command.dst, command.batch).reshape(-1, 1)
             places = (runs + np.arange(command.dst.row_bytes)).reshape(-1)
             self.history.append((places, self.memory.bytes[places]))
-            if command.dst.overlaps_itself(command.batch):
-                found, times = np.unique(places, return_counts=True)
-                self.rewritten.append(found[times > 1])
+            if command.vector is not None and command.vector.table_rows:
+                # Of the table, the rows that indices name: equal ones write one row several times.
+                starts = row_starts(self.memory.bytes, command.vector)
+                self.rewritten.append(_repeated(starts, command.dst.row_bytes))
+            elif command.dst.overlaps_itself(command.batch):
+                self.rewritten.append(_repeated(runs, command.dst.row_bytes))
         if self.fault is not None and not self.fault.before and self.fault.command == self._taken - 1:
             fault, self.fault = self.fault, None
             self._stopped(command)
@@ -211,6 +215,13 @@ class _Reference(FunctionalModel):
     def give_up_extension(self) -> None:
         self._fail(ErrorCode.BAD_EXTENSION, 0, self._taken - 1)
         self._held = None
+
+
+def _repeated(starts: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Return the addresses that several runs of `count` bytes have, which begin at `starts`."""
+    found, times = np.unique(starts.reshape(-1, 1) + np.arange(count), return_counts=True)
+    repeated: NDArray[np.int64] = found[times > 1]
+    return repeated
 
 
 class CommandScoreboard:
@@ -298,7 +309,8 @@ class CommandScoreboard:
         """Check memory after a reset during the commands observed since `keep_history`, and adopt it.
 
         Each byte must be what a command left there, or what was there before. Where rows of one destination
-        overlap, it may also be what an earlier row left, which the model does not keep: anything is accepted.
+        overlap, or several are scattered to one row of a table, it may also be what an earlier row left,
+        which the model does not keep: anything is accepted.
         Program memory must be loaded again.
 
         Raises ExactMismatchError, StrayWriteError: a byte is something else.

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,10 @@ from echo_npu.tensor import DeviceTensor
 
 NO_TOKEN = -1
 """What a step has chosen that reads a part of a text, with more of it to come."""
+
+
+_LAST_ANSWERS: Final[WeakKeyDictionary["TextNetwork", object]] = WeakKeyDictionary()
+"""For each network the answer that used its cache last: several generators may share one."""
 
 
 class RunnableStep(Protocol):
@@ -130,12 +135,16 @@ class TextGenerator:
         self._on_step = on_step
         self._unreported: deque[tuple[GenerationStep, LaterCounters, LaterCounters]] = deque()
         self._cached = list(cached)  # the token of each position
+        self._answer: object = None
+        if cached:
+            self._owns_cache(object())
 
     def generate(self, text: Sequence[int], most: int, stops: Sequence[int] = ()) -> Iterator[int]:
         """Read a text and yield the tokens that follow it.
 
-        What the cache holds of the text, because an earlier call read it, is not read again. The tokens end
-        before a stop, and where the context is full.
+        What the cache holds of the text, because an earlier call read it, is not read again. Answers of one
+        network may take turns, also those of several generators: what another one overwrote is read again.
+        The tokens end before a stop, and where the context is full.
 
         Args:
             text: token numbers, at least one.
@@ -155,19 +164,35 @@ class TextGenerator:
         self._report(wait=True)
 
     def _generate(self, text: Sequence[int], most: int, stops: Sequence[int]) -> Iterator[int]:
-        known = 0
-        # At least one token is read: the step finds the token after it.
-        while known < min(len(text) - 1, len(self._cached)) and text[known] == self._cached[known]:
-            known += 1
-        del self._cached[known:]
-        token = self._read(text[known:])
+        tokens, answer = list(text), object()
+        token = self._read_all(tokens, answer)
         for left in reversed(range(most)):
             if token in stops:
                 return
             yield token
-            if not left or len(self._cached) == self.network.context:
+            if not left or len(tokens) == self.network.context:
                 return
-            token = self._step([token], _record_next)
+            tokens.append(token)
+            if _LAST_ANSWERS[self.network] is answer:
+                token = self._step([token], _record_next)
+            else:
+                token = self._read_all(tokens, answer)
+
+    def _owns_cache(self, answer: object) -> None:
+        """Record that the cache, and the token in `next`, are those of an answer of this generator."""
+        _LAST_ANSWERS[self.network] = self._answer = answer
+
+    def _read_all(self, tokens: Sequence[int], answer: object) -> int:
+        """Bring what the cache lacks of a text into it, and return the token after it."""
+        if _LAST_ANSWERS.get(self.network) is not self._answer:
+            self._cached.clear()
+        self._owns_cache(answer)
+        known = 0
+        # At least one token is read: the step finds the token after it.
+        while known < min(len(tokens) - 1, len(self._cached)) and tokens[known] == self._cached[known]:
+            known += 1
+        del self._cached[known:]
+        return self._read(tokens[known:])
 
     def _read(self, tokens: Sequence[int]) -> int:
         """Bring a text into the cache, part by part, and return the token after it."""

@@ -13,13 +13,12 @@ import numpy as np
 
 from echo_npu.backends.base import LaterCounters
 from echo_npu.device import Device
-from echo_npu.driver.recorded_program import RecordedProgram
 from echo_npu.language.group import GroupMemory, TokenGroup, group_memory
 from echo_npu.language.layer import NetworkLayer
 from echo_npu.language.loading import WeightLoader
 from echo_npu.language.projection import HALF
 from echo_npu.language.share import WHOLE, Share
-from echo_npu.language.token_step import TokenProgram, TokenStep
+from echo_npu.language.token_step import PromptStep, TokenProgram, TokenStep
 from echo_npu.language.turns import in_turn
 from echo_npu.models.gguf_model import GgufModel, check_layers
 from echo_npu.ops.broadcast import compute
@@ -171,7 +170,7 @@ class Network:
 
     # --- steps ----------------------------------------------------------------------------------------------
 
-    def record_prompt(self, position: int, count: int) -> RecordedProgram:
+    def record_prompt(self, position: int, count: int) -> PromptStep:
         """Record the step of `count` tokens from `position` on; its input `ids` is int32 [count].
 
         Raises:
@@ -180,7 +179,7 @@ class Network:
         with self.device.record() as program:
             ids = program.input("ids", (count,), np.int32)
             self._step(ids, position)
-        return program
+        return PromptStep(program, self._token)
 
     def record_next(self, position: int) -> TokenStep:
         """Return the step of the token that is in `next`, at `position`; ValueError beyond the context.

@@ -70,6 +70,10 @@ class TokenProgram:
         program.run()
         self._next = position + 1
 
+    def forget(self) -> None:
+        """Go to the position of the next step, wherever that is: other steps may leave values behind it."""
+        self._next = None
+
     def _go_to(self, position: int) -> None:
         """Write the position, and zeros where a value of another text would be multiplied by a probability of
         zero: an infinity would make NaN of that."""
@@ -104,3 +108,29 @@ class TokenStep:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         pass
+
+
+class PromptStep:
+    """A recorded step of tokens whose position is fixed; a context manager that closes it at the end.
+
+    Args:
+        program: has the input `ids`.
+        token: the step that follows on the same cache.
+    """
+
+    def __init__(self, program: RecordedProgram, token: TokenProgram) -> None:
+        self._program = program
+        self._token = token
+
+    def run(self, **inputs: NDArray[np.int32]) -> None:
+        """Run it. Raises as `RecordedProgram.run`."""
+        self._token.forget()
+        self._program.run(**inputs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._program.close()

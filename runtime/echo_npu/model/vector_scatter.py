@@ -57,8 +57,8 @@ def first_bad_index(memory: NDArray[np.uint8], command: VectorCommand) -> tuple[
     return (outer * shape[1] + inner) * shape[2] + row, address
 
 
-def row_addresses(memory: NDArray[np.uint8], command: VectorCommand) -> NDArray[np.int64]:
-    """Return where the rows that a command scatters to begin, int64 [n], ascending, without equal ones.
+def row_starts(memory: NDArray[np.uint8], command: VectorCommand) -> NDArray[np.int64]:
+    """Return where the rows that a command scatters to begin, int64 [n], in the order of the rows.
 
     Indices outside of the table are left out.
     """
@@ -66,9 +66,14 @@ def row_addresses(memory: NDArray[np.uint8], command: VectorCommand) -> NDArray[
     found = indices_of(memory, command, (0, 0, 0), shape)
     (inner, outer), output = command.output.batch_strides, command.output
     tables = output.address + np.add.outer(np.arange(shape[0]) * outer, np.arange(shape[1]) * inner)
-    starts = tables[..., None] + found * output.row_stride
+    starts: NDArray[np.int64] = tables[..., None] + found * output.row_stride
     inside = (found >= 0) & (found < command.table_rows)
-    return np.unique(starts[inside]).astype(np.int64)
+    return starts[inside]
+
+
+def row_addresses(memory: NDArray[np.uint8], command: VectorCommand) -> NDArray[np.int64]:
+    """Return `row_starts`, ascending, without equal ones."""
+    return np.unique(row_starts(memory, command))
 
 
 def dense_output(command: VectorCommand, shape: Place) -> Descriptor:

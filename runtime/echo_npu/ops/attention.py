@@ -58,7 +58,7 @@ def attention(
     if mask is not None:
         check_mask("attention", mask, (*batch, heads, tokens, keys))
     shape = (*batch, heads, tokens, v.shape[-1])
-    check_out("attention", out, shape)
+    check_out(device, "attention", out, shape)
 
     query, key, value = (upload(device, each, "activation") for each in (q, k, v))
     added = None if mask is None else upload(device, mask, "activation")

@@ -58,7 +58,7 @@ def compute(
         TypeError: an `out` of another dtype.
     """
     shape = result_shape(op, operands)
-    check_out(op, out, shape, dtype)
+    check_out(device, op, out, shape, dtype)
     uploaded: dict[int, DeviceTensor] = {}
     for value in operands.values():
         if id(value) not in uploaded:

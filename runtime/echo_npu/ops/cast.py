@@ -101,7 +101,7 @@ def dequantize(device: CommandDevice, q: Any, scales: Any, *, out: DeviceTensor 
         raise ValueError(
             f"dequantize: q has shape {q.shape}, scales has shape {scales.shape}; one scale for each row of q"
         )
-    check_out("dequantize", out, q.shape)
+    check_out(device, "dequantize", out, q.shape)
     *leading, cols = q.shape
     inputs = [upload(device, each, "activation") for each in (q, scales)]
     target = target_for(device, q.shape, out, inputs)

@@ -40,7 +40,7 @@ def im2col(
     high, wide = output_size(x, *sizes)
     taps = channels * sizes[0][0] * sizes[0][1]
     shape = (count, taps, high * wide)
-    check_out("im2col", out, shape)
+    check_out(device, "im2col", out, shape)
     source = upload(device, x, "activation")
     target = target_for(device, shape, out, [source], contiguous=True)
     commands, padded = im2col_commands(device, source, target, *sizes)
@@ -97,7 +97,7 @@ def conv2d(
     count, filters = x.shape[0], weight.shape[0]
     high, wide = output_size(x, *sizes)
     shape = (count, filters, high, wide)
-    check_out("conv2d", out, shape)
+    check_out(device, "conv2d", out, shape)
     source = upload(device, x, "activation")
     kernels = upload(device, weight, "weight")
     operands = [source, kernels]

@@ -28,7 +28,7 @@ def copy(device: CommandDevice, src: Any, *, out: DeviceTensor | None = None) ->
         raise TypeError(f"copy takes a numpy array or a DeviceTensor, got {type(src).__name__}")
     if 0 in src.shape:
         raise ValueError(f"copy of an empty array: src has shape {src.shape}")
-    check_out("copy", out, src.shape, src.dtype)
+    check_out(device, "copy", out, src.shape, src.dtype)
     source = upload(device, src, "activation")
     target = device.empty(src.shape, src.dtype) if out is None else out
     debug.npu(f"MEMCPY {src.shape} {src.dtype}")

@@ -90,7 +90,7 @@ def _suits_add_tensor(a: Any, b: Any, out: Any) -> bool:
 
 def _add_tensor(device: CommandDevice, a: Any, b: Any, alpha: Parameter, out: DeviceTensor | None) -> Any:
     shape = result_shape("add", {"a": a, "b": b})
-    check_out("add", out, shape)
+    check_out(device, "add", out, shape)
     left = upload(device, a, "activation")
     right = left if a is b else upload(device, b, "activation")
     target = device.empty(shape) if out is None else out

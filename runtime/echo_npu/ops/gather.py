@@ -32,7 +32,7 @@ def embedding(device: CommandDevice, table: Any, ids: Any, *, out: DeviceTensor 
         raise TypeError(f"embedding takes a table of at least one row, got {kind(table)}")
     rows = device_indices("embedding", device, ids, table.shape[0], "ids")
     shape = (*rows.shape, *table.shape[1:])
-    check_out("embedding", out, shape, table.dtype)
+    check_out(device, "embedding", out, shape, table.dtype)
     source = upload(device, table, "weight")
     if not source.is_contiguous:
         raise ValueError(f"embedding: table has shape {table.shape} and strides {table.strides}: it has gaps")

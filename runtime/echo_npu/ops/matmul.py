@@ -107,7 +107,7 @@ def matmul(
     _check_vector("row_scale", row_scale, shapes.rows, shapes)
     plain = all(each is None for each in (alpha, bias, activation, row_scale, col_scale))
     made = _result_type(dtype, a, b, out_dtype, out, plain=plain)
-    check_out("matmul", out, shapes.result, made)
+    check_out(device, "matmul", out, shapes.result, made)
 
     left = upload(device, a, "activation")
     target = device.empty(shapes.result, made) if out is None else out

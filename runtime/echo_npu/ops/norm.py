@@ -65,7 +65,7 @@ def _normalise(
 ) -> Any:
     given = {name: each for name, each in vectors.items() if each is not None}
     check_normalised(op, x, **given)
-    check_out(op, out, x.shape)
+    check_out(device, op, out, x.shape)
     source = upload(device, x, "activation")
     placed = {name: upload(device, each, "weight") for name, each in given.items()}
     cols = x.shape[-1]

@@ -28,15 +28,18 @@ def kind(value: Any) -> str:
     return type(value).__name__
 
 
-def check_out(op: str, out: DeviceTensor | None, shape: Sequence[int], dtype: DTypeLike = FLOAT32) -> None:
+def check_out(
+    device: CommandDevice, op: str, out: DeviceTensor | None, shape: Sequence[int], dtype: DTypeLike = FLOAT32
+) -> None:
     """Refuse an `out` that cannot hold the result: TypeError, ValueError.
 
-    It is a DeviceTensor of the result's shape and dtype, whose elements share no bytes.
+    It is a DeviceTensor of `device`, of the result's shape and dtype, whose elements share no bytes.
     """
     if out is None:
         return
     if not isinstance(out, DeviceTensor):
         raise TypeError(f"{op}: out must be a DeviceTensor, got {type(out).__name__}")
+    check_device(device, out)
     if out.shape != tuple(shape):
         raise ValueError(f"{op}: out has shape {out.shape}, the result has shape {tuple(shape)}")
     if out.dtype != np.dtype(dtype):
@@ -45,17 +48,24 @@ def check_out(op: str, out: DeviceTensor | None, shape: Sequence[int], dtype: DT
         raise ValueError(f"{op}: out has shape {out.shape} and strides {out.strides}: elements share bytes")
 
 
-def float_out(op: str, out: DeviceTensor | None, shape: Sequence[int]) -> np.dtype[Any]:
+def float_out(
+    device: CommandDevice, op: str, out: DeviceTensor | None, shape: Sequence[int]
+) -> np.dtype[Any]:
     """Check an `out` of float32 or float16 as `check_out` does, and return the type of the result."""
     made = FLOAT16 if isinstance(out, DeviceTensor) and out.dtype == FLOAT16 else FLOAT32
-    check_out(op, out, shape, made)
+    check_out(device, op, out, shape, made)
     return made
+
+
+def check_device(device: CommandDevice, tensor: DeviceTensor) -> None:
+    """Raise ValueError unless a tensor is one of `device`: its address means nothing to another."""
+    if tensor.device is not device:
+        raise ValueError(f"a DeviceTensor of shape {tensor.shape} belongs to another device")
 
 
 def upload(device: CommandDevice, value: NDArray[Any] | DeviceTensor, region: str) -> DeviceTensor:
     """Return a tensor of `device` itself, or an array's copy in `region`; ValueError for another device's."""
     if isinstance(value, DeviceTensor):
-        if value.device is not device:
-            raise ValueError(f"a DeviceTensor of shape {value.shape} belongs to another device")
+        check_device(device, value)
         return value
     return device.tensor(value, region=region)

@@ -74,7 +74,7 @@ def _pool(
     rows, cols = output_size(x, (high, wide), steps, edges, apart)
     down_span, across_span = spans((high, wide), apart)
     shape = (*x.shape[:2], rows, cols)
-    check_out(name, out, shape)
+    check_out(device, name, out, shape)
     source = upload(device, x, "activation")
     target = target_for(device, shape, out, [source], contiguous=True)
     if source.strides[-1] != source.dtype.itemsize and source.shape[-1] > 1:

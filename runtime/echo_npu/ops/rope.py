@@ -12,7 +12,7 @@ from echo_npu.commands.vector_command import RowIndices
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.operands import FLOAT16, float_out, kind, require_float32, upload
-from echo_npu.ops.rows import line, row_commands, row_fits, run, target_for
+from echo_npu.ops.rows import line, overlap, row_commands, row_fits, run, target_for
 from echo_npu.ops.scatter import INDEX_TYPES
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import rope as kernels
@@ -94,7 +94,7 @@ def rope(
             f"rope: cos has shape {cos.shape}, sin has shape {sin.shape}; for x of shape {x.shape}, tokens "
             f"on axis {axis}, both must be {expected}"
         )
-    made = float_out("rope", out, x.shape)
+    made = float_out(device, "rope", out, x.shape)
     source = upload(device, x, "activation")
     given = [upload(device, each, "weight") for each in (cos, sin)]
     target = target_for(device, x.shape, out, [source, *given], dtype=made)
@@ -132,25 +132,27 @@ def _rope_to_rows(
     """Do as `rope` with `at`."""
     if not isinstance(at, DeviceTensor) or at.dtype not in INDEX_TYPES:
         raise TypeError(f"rope: at is int32 or int64 on the device, got {kind(at)}")
-    tokens, *rest = x.shape
-    fits = isinstance(out, DeviceTensor) and out.ndim == 3 == x.ndim and list(out.shape[1:]) == rest
-    whole = cos.shape == sin.shape == (tokens, x.shape[-1])
-    if not plain or not fits or not whole or 0 in x.shape or at.shape != (tokens,):
+    fits = isinstance(out, DeviceTensor) and out.ndim == 3 == x.ndim and out.shape[1:] == x.shape[1:]
+    whole = fits and cos.shape == sin.shape == (x.shape[0], x.shape[2]) and at.shape == x.shape[:1]
+    if not plain or not whole or 0 in x.shape or x.shape[2] % 2:
         raise ValueError(
-            f"rope: with at of shape {at.shape}, x is interleaved [tokens, heads, head_dim], the tables are "
-            f"[tokens, head_dim] and out is [rows, heads, head_dim]; x has shape {x.shape}, cos {cos.shape}, "
-            f"sin {sin.shape}, out {getattr(out, 'shape', None)}"
+            f"rope: with at of shape {at.shape}, x is interleaved [tokens, heads, head_dim], head_dim even, "
+            f"tables are [tokens, head_dim] and out is [rows, heads, head_dim]; x has shape {x.shape}, "
+            f"cos {cos.shape}, sin {sin.shape}, out {getattr(out, 'shape', None)}"
         )
     assert isinstance(out, DeviceTensor)
-    made = float_out("rope", out, out.shape)
+    made = float_out(device, "rope", out, out.shape)
     if out.strides[-1] != made.itemsize or out.strides[0] < out.shape[1] * out.strides[1]:
         raise ValueError(f"rope: out has strides {out.strides}; the elements of a row lie in their order")
-    source = upload(device, x, "activation")
-    tables = [upload(device, each, "weight")[:, None] for each in (cos, sin)]
-    heads, width = rest
+    operands = [upload(device, each, "activation") for each in (x, at)]
+    operands += [upload(device, each, "weight") for each in (cos, sin)]
+    # No command that scatters reads its table, not even in place.
+    source, at, *tables = [device.copy(each) if overlap(each, out) else each for each in operands]
+    tokens, heads, width = source.shape
     # For each head, all tokens: the rows of a command are what indices are for.
     leading = (heads, tokens)
-    lines = [line(each.swapaxes(0, 1), leading, width) for each in (source, *tables)]
+    rows = [source, *(each[:, None] for each in tables)]
+    lines = [line(each.swapaxes(0, 1), leading, width) for each in rows]
     output = line(out.swapaxes(0, 1), (heads, len(out)), width)
     indices = RowIndices(at.ptr, len(out), wide=at.dtype.itemsize > 4, row_stride=at.strides[0])
     program = kernels.rope_pairs(half=made == FLOAT16)

@@ -10,7 +10,7 @@ from echo_npu.commands.packets import MAX_ROWS, MAX_TABLE, Command
 from echo_npu.commands.strided import Loop, collapse
 from echo_npu.commands.vector_command import ELEMENT_SIZES, RowIndices, Stream, vector_command
 from echo_npu.driver.command_device import CommandDevice
-from echo_npu.ops.operands import kind, upload
+from echo_npu.ops.operands import check_device, kind, upload
 from echo_npu.ops.rows import overlap
 from echo_npu.ops.types import type_name
 from echo_npu.tensor import DeviceTensor
@@ -37,11 +37,12 @@ def scatter_rows(device: CommandDevice, table: DeviceTensor, indices: Any, rows:
 
     Raises:
         TypeError: a table that is no DeviceTensor, no array, indices of another type, dtypes without a cast.
-        ValueError: shapes that do not fit, an empty array, a table with other axes or with gaps in its rows.
+        ValueError: shapes that do not fit, an empty array, a table of another device, with other axes or with
+            gaps in its rows.
         IndexError: numpy indices outside of the table.
         NpuDeviceError: indices on the device outside of the table, with the code BAD_INDEX and the address.
     """
-    _check(table, rows)
+    _check(device, table, rows)
     listed = _listed(device, indices, table.shape[0])
     if tuple(rows.shape) != (*listed.shape, table.shape[1]):
         raise ValueError(
@@ -58,10 +59,11 @@ def scatter_rows(device: CommandDevice, table: DeviceTensor, indices: Any, rows:
     return table
 
 
-def _check(table: Any, rows: Any) -> None:
+def _check(device: CommandDevice, table: Any, rows: Any) -> None:
     """Check the table and the type of the rows: TypeError, ValueError."""
     if not isinstance(table, DeviceTensor):
         raise TypeError(f"scatter_rows writes to a DeviceTensor, table is {kind(table)}")
+    check_device(device, table)
     if not isinstance(rows, (np.ndarray, DeviceTensor)):
         raise TypeError(f"scatter_rows takes rows as a numpy array or a DeviceTensor, got {kind(rows)}")
     if table.ndim != 2 or 0 in table.shape or table.shape[0] > MAX_TABLE:

@@ -44,7 +44,7 @@ def cat(
         raise ValueError(f"cat along axis {number}: shapes {shapes} do not fit, or one is empty")
     total = sum(each.shape[number] for each in arrays)
     shape = (*first.shape[:number], total, *first.shape[number + 1 :])
-    check_out("cat", out, shape, first.dtype)
+    check_out(device, "cat", out, shape, first.dtype)
     sources = [upload(device, each, "activation") for each in arrays]
     target = target_for(device, shape, out, sources, dtype=first.dtype)
     commands: list[Command] = []

@@ -7,7 +7,7 @@ import numpy as np
 
 from echo_npu.commands.packets import Command
 from echo_npu.driver.command_device import CommandDevice
-from echo_npu.ops.operands import FLOAT16, float_out, kind, require_float32, upload
+from echo_npu.ops.operands import FLOAT16, check_device, float_out, kind, require_float32, upload
 from echo_npu.ops.rows import Parameter, column_commands, last_axis_commands, row_fits, run, target_for
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import softmax as kernels
@@ -41,7 +41,7 @@ def softmax(
     Raises:
         TypeError: a dtype other than float32, or no array; `last` that is no int32 on the device.
         ValueError: an axis that x does not have, a mask that does not broadcast to x; an empty array; causal
-            of a vector; `last` of another shape, or beside causal or a mask.
+            of a vector; `last` of another shape or device, or beside causal or a mask.
     """
     require_float32("softmax", x=x, **({} if mask is None else {"mask": mask}))
     if not x.ndim or 0 in x.shape:
@@ -56,12 +56,12 @@ def softmax(
             f"softmax: axis {number} of shape {x.shape}; causal, mask and last are for the last axis"
         )
     if last is not None:
-        _check_last(last, alone=not causal and mask is None)
+        _check_last(device, last, alone=not causal and mask is None)
     if causal and x.ndim < 2:
         raise ValueError(f"softmax: x has shape {x.shape}; causal needs [..., T, S]")
     if mask is not None:
         check_mask("softmax", mask, x.shape)
-    made = float_out("softmax", out, x.shape)
+    made = float_out(device, "softmax", out, x.shape)
     source = upload(device, x, "activation")
     added = None if mask is None else upload(device, mask, "activation")
     operands = [each for each in (source, added, last) if each is not None]
@@ -79,10 +79,11 @@ def softmax(
     return run(device, words, commands, target, out, [x, mask])
 
 
-def _check_last(last: Any, *, alone: bool) -> None:
-    """Raise TypeError or ValueError unless `last` is one int32 on the device, and nothing else hides."""
+def _check_last(device: CommandDevice, last: Any, *, alone: bool) -> None:
+    """Raise TypeError or ValueError unless `last` is one int32 on `device`, and nothing else hides."""
     if not isinstance(last, DeviceTensor) or last.dtype != np.int32:
         raise TypeError(f"softmax: last is int32 on the device, got {kind(last)}")
+    check_device(device, last)
     if last.shape != (1,):
         raise ValueError(f"softmax: last has shape {last.shape}; it has one element")
     if not alone:

@@ -61,7 +61,7 @@ def top_k(
     count = checked_integer("k", k, 1, length)
     shape = (*x.shape[:-1], count)
     for name, index, dtype in (("values", 0, np.float32), ("places", 1, np.int32)):
-        check_out(f"top_k {name}", None if out is None else out[index], shape, dtype)
+        check_out(device, f"top_k {name}", None if out is None else out[index], shape, dtype)
     search = _Search(device, upload(device, x, "activation"), count)
     values, places = out or (device.empty(shape), device.empty(shape, np.int32))
     commands = list(search.commands())

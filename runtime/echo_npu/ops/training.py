@@ -49,7 +49,7 @@ def softmax_backward(
         TypeError: a dtype other than float32, or no array.
         ValueError: shapes that differ; an empty array, or one without axes.
     """
-    _check_pair("softmax_backward", "y", dy, y, out)
+    _check_pair(device, "softmax_backward", "y", dy, y, out)
     left, right = (upload(device, each, "activation") for each in (dy, y))
     kept = row_fits(device, dy.shape[-1])
     target = target_for(device, dy.shape, out, [left, right], in_place=kept)
@@ -152,7 +152,7 @@ def cross_entropy(
         IndexError: numpy targets outside 0 .. V - 1.
     """
     numbers = _targets("cross_entropy", device, logits, targets)
-    check_out("cross_entropy", out, ())
+    check_out(device, "cross_entropy", out, ())
     source = upload(device, logits, "activation")
     *leading, cols = source.shape
     losses = device.empty(leading or (1,))
@@ -191,7 +191,7 @@ def cross_entropy_backward(
         IndexError: numpy targets outside 0 .. V - 1.
     """
     numbers = _targets("cross_entropy_backward", device, logits, targets)
-    check_out("cross_entropy_backward", out, logits.shape)
+    check_out(device, "cross_entropy_backward", out, logits.shape)
     source = upload(device, logits, "activation")
     *leading, cols = source.shape
     kept = row_fits(device, cols)
@@ -282,10 +282,10 @@ def _norm_backward(
 ) -> tuple[Any, ...]:
     """Compute (dx, dweight), and for layer_norm dbias, as the caller gets them."""
     check_normalised(op, x, weight=weight)
-    _check_pair(op, "x", dy, x, None)
+    _check_pair(device, op, "x", dy, x, None)
     biased = op == "layer_norm_backward"
     shapes = [x.shape, weight.shape, weight.shape] if biased else [x.shape, weight.shape]
-    outs = _each_out(op, out, shapes)
+    outs = _each_out(device, op, out, shapes)
     cols = x.shape[-1]
     operands = [upload(device, each, "activation") for each in (dy, x)]
     factors = upload(device, weight, "weight")
@@ -322,14 +322,14 @@ def _norm_backward(
     return tuple(each if on_device else each.to_numpy() for each in results)
 
 
-def _each_out(op: str, out: Outs | None, shapes: Sequence[tuple[int, ...]]) -> Outs:
+def _each_out(device: CommandDevice, op: str, out: Outs | None, shapes: Sequence[tuple[int, ...]]) -> Outs:
     """Check `out` and return an entry for each of several results."""
     if out is None:
         return [None] * len(shapes)
     if not isinstance(out, (tuple, list)) or len(out) != len(shapes):
         raise TypeError(f"{op}: out must be {len(shapes)} DeviceTensors or None, got {out!r}")
     for each, shape in zip(out, shapes, strict=True):
-        check_out(op, each, shape)
+        check_out(device, op, each, shape)
     for one, other in itertools.combinations([each for each in out if each is not None], 2):
         if overlap(one, other):
             raise ValueError(f"{op}: tensors of out, of shapes {one.shape} and {other.shape}, share memory")
@@ -339,7 +339,7 @@ def _each_out(op: str, out: Outs | None, shapes: Sequence[tuple[int, ...]]) -> O
 def _elementwise(
     device: CommandDevice, op: str, program: Program, dy: Any, x: Any, out: DeviceTensor | None
 ) -> Any:
-    _check_pair(op, "x", dy, x, out)
+    _check_pair(device, op, "x", dy, x, out)
     left, right = (upload(device, each, "activation") for each in (dy, x))
     target = target_for(device, dy.shape, out, [left, right], in_place=True)
     views = [left, right, target]
@@ -349,14 +349,16 @@ def _elementwise(
     return run(device, f"{op} {dy.shape}", commands, target, out, [dy, x])
 
 
-def _check_pair(op: str, name: str, dy: Any, other: Any, out: DeviceTensor | None) -> None:
+def _check_pair(
+    device: CommandDevice, op: str, name: str, dy: Any, other: Any, out: DeviceTensor | None
+) -> None:
     require_float32(op, **{"dy": dy, name: other})
     if dy.shape != other.shape or not dy.ndim or 0 in dy.shape:
         raise ValueError(
             f"{op}: dy has shape {dy.shape}, {name} has shape {other.shape}; they must be the "
             "same, with an axis, and not empty"
         )
-    check_out(op, out, dy.shape)
+    check_out(device, op, out, dy.shape)
 
 
 def _targets(op: str, device: CommandDevice, logits: Any, targets: Any) -> DeviceTensor:

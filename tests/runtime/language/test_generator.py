@@ -45,6 +45,26 @@ def test_what_is_cached_is_not_read_again(make_network: MakeNetwork) -> None:
     assert (steps[0].position, steps[0].count) == (4, 1)
 
 
+@pytest.mark.parametrize("generators", [1, 2])
+def test_answers_of_one_network_take_turns(make_network: MakeNetwork, generators: int) -> None:
+    """Each is what it would be alone, although the others overwrite the cache and the token in `next`."""
+    texts, sampling = (TEXT, [*TEXT[:3], 99, 98, 1, 2], TEXT), Sampling(2.0)
+    network = make_network()
+    shared = [TextGenerator(network) for _ in range(generators)]
+    answers = [shared[index % generators].generate(text, 4) for index, text in enumerate(texts)]
+    expected = [list(TextGenerator(make_network()).generate(text, 4)) for text in texts]
+    assert [list(each) for each in zip(*zip(*answers, strict=True), strict=True)] == expected
+    longer = [*TEXT, *expected[0], 9]
+    assert list(shared[0].generate(longer, 2)) == list(TextGenerator(make_network()).generate(longer, 2))
+    drawing = TextGenerator(network, sampling=sampling, seed=9).generate(TEXT, 6)
+    alone = list(TextGenerator(make_network(), sampling=sampling, seed=9).generate(TEXT, 6))
+    drawn = []
+    for token in drawing:
+        drawn.append(token)
+        list(shared[0].generate(TEXT, 1))  # chooses another token after the same text
+    assert drawn == alone
+
+
 def test_a_text_longer_than_a_step_is_read_in_parts(
     make_network: MakeNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:

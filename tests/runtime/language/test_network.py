@@ -133,6 +133,23 @@ def test_one_program_serves_several_positions(
         assert np.array_equal(ours, theirs)
 
 
+def test_a_step_follows_a_shorter_text_after_a_longer_one(make_network: MakeNetwork) -> None:
+    """Also at the position behind the last step: what the longer text left there may be infinite."""
+    used, fresh = make_network(), make_network()
+    ids = prompt(12, used.vocabulary, 13)
+    with used.record_prompt(0, 12) as longer:
+        read(used, ids, [5])
+        step(used, 5)
+        longer.run(ids=ids)
+    behind = used.tensors["values"][:, 7:12]
+    behind.copy_from(np.full(behind.shape, np.inf, behind.dtype))
+    for network in (used, fresh):
+        read(network, ids, [6])
+        network.set_next(3)
+        step(network, 6)
+    assert np.array_equal(used.logits.to_numpy(), fresh.logits.to_numpy())
+
+
 def test_a_step_goes_back_and_survives_a_reset(make_network: MakeNetwork) -> None:
     network = make_network()
     ids = prompt(5, network.vocabulary, 12)

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+import echo_npu
 import echo_npu.ops
 from echo_npu import Device, DeviceTensor
 from echo_npu.ops.methods import OpMethods
 from echo_npu.spec.status import State
 from echo_sim.numerals import choose_seed
+from tests.refusals import refuses
 from tests.runtime.ops.every_operation import EVERY, ROUNDINGS, OperationTrial
 from tests.runtime.ops.random_views import Draw, View
 
@@ -99,6 +101,17 @@ def _out(draw: Draw, trial: OperationTrial) -> View:
     if not meets:
         return draw.view(shape, dtype, zeros, own=True, dense=trial.out_dense)
     return draw.among(known[np.dtype(dtype)], shape, dense=trial.out_dense)
+
+
+@pytest.mark.parametrize("name", [name for name, make in EVERY.items() if make(Draw(f"{name} 1")).out])
+def test_an_out_of_another_device_is_refused(npu: Device, name: str) -> None:
+    """Its address is that of other memory here, which would be overwritten."""
+    trial = EVERY[name](Draw(f"{name} 1"))
+    assert trial.out is not None
+    tensors = [view.on(npu) for view in trial.views]
+    with echo_npu.open("cmodel") as other:
+        out = other.empty(*trial.out)
+        refuses(ValueError, "belongs to another device", trial.call, npu, *tensors, out=out)
 
 
 def test_every_operation_has_its_trial() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import echo_npu
 from echo_npu import Device, DeviceTensor, ErrorCode, NpuDeviceError
 from echo_npu.reference.rope import angles, rope
 from tests.arrays import normal
@@ -120,6 +121,19 @@ def test_tokens_go_to_the_rows_that_device_memory_names(
     assert np.array_equal(wide.to_numpy()[3, :, 16:], expected[3])
 
 
+def test_operands_among_the_rows_that_device_memory_names(npu: Device) -> None:
+    """Tokens, tables and places that lie in `out` count as they were before."""
+    x, tables = normal(3, 2, 8), npu.rope_tables(3, 8, interleaved=True)
+    places = np.array([6, 1, 0], np.int32)
+    before = np.zeros((9, 2, 8), np.float32)
+    before[:3], before[3:6, 0], before[6:, 0], before[3, 1, :3] = x, *tables, places.view(np.float32)
+    cache = npu.tensor(before)
+    there = DeviceTensor.borrow(npu, cache[3, 1].ptr, (3,), (4,), np.dtype(np.int32))
+    npu.rope(cache[:3], cache[3:6, 0], cache[6:, 0], interleaved=True, out=cache, at=there)
+    before[places] = npu.rope(x, *tables, interleaved=True)
+    assert np.array_equal(cache.to_numpy().view(np.uint32), before.view(np.uint32))
+
+
 def test_what_rows_in_device_memory_do_not_go_with(npu: Device) -> None:
     x, tables = normal(4, 2, 8), npu.rope_tables(4, 8, interleaved=True)
     at, out = npu.tensor(np.arange(4, dtype=np.int32)), npu.empty((9, 2, 8))
@@ -133,7 +147,13 @@ def test_what_rows_in_device_memory_do_not_go_with(npu: Device) -> None:
         {"at": at[:3]},
     ):
         refuses(ValueError, r"out is \[rows, heads, head_dim\]", npu.rope, x, *tables, **(good | wrong))
-    refuses(ValueError, "the tables are", npu.rope, x, *npu.rope_tables(4, 8), **good)
+    refuses(ValueError, "tables are", npu.rope, x, *npu.rope_tables(4, 8), **good)
+    odd = {"cos": tables[0][:, :7], "sin": tables[1][:, :7], "out": npu.empty((9, 2, 7))}
+    refuses(ValueError, "head_dim even", npu.rope, normal(4, 2, 7), **(good | odd))
+    refuses(ValueError, r"x has shape \(\)", npu.rope, np.ones((), np.float32), *tables, **good)
+    with echo_npu.open("cmodel") as other:
+        for wrong in ({"out": other.empty((9, 2, 8))}, {"at": other.tensor(np.arange(4, dtype=np.int32))}):
+            refuses(ValueError, "belongs to another device", npu.rope, x, *tables, **(good | wrong))
     turned = npu.empty((9, 8, 2)).swapaxes(1, 2)
     refuses(ValueError, "out has strides", npu.rope, x, *tables, **(good | {"out": turned}))
     beyond = npu.tensor(np.array([0, 9, 1, 2], np.int32))

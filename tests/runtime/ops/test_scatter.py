@@ -114,6 +114,9 @@ def test_an_index_outside_the_table(npu: Device, index: type) -> None:
 def test_errors(npu: Device) -> None:
     table, rows = npu.tensor(normal(5, 4)), normal(2, 4)
     refuses(TypeError, "table is ndarray of float32", npu.scatter_rows, normal(5, 4), [0, 1], rows)
+    with echo_npu.open("cmodel") as other:
+        elsewhere = other.tensor(normal(5, 4))
+        refuses(ValueError, "belongs to another device", npu.scatter_rows, elsewhere, [0, 1], rows)
     refuses(TypeError, "got list", npu.scatter_rows, table, [0, 1], [[1.0]])
     refuses(TypeError, "indices are integers", npu.scatter_rows, table, [0.0, 1.0], rows)
     short = npu.tensor(np.zeros(2, np.int16))

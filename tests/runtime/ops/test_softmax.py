@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+import echo_npu
 from echo_npu import Device, DeviceTensor
 from echo_npu.reference.softmax import scores, softmax
 from tests.arrays import normal
@@ -198,6 +199,9 @@ def test_errors(npu: Device) -> None:
     refuses(TypeError, "last is int32 on the device, got int", npu.softmax, x, last=2)
     refuses(TypeError, "last is int32", npu.softmax, x, last=npu.tensor(np.array([2.0], np.float32)))
     refuses(ValueError, r"last has shape \(2,\)", npu.softmax, x, last=npu.empty(2, np.int32))
+    with echo_npu.open("cmodel") as other:
+        elsewhere = other.tensor(np.array([2], np.int32))
+        refuses(ValueError, "belongs to another device", npu.softmax, x, last=elsewhere)
     refuses(ValueError, "neither causal nor a mask", npu.softmax, x, last=number, causal=True)
     refuses(ValueError, "neither causal nor a mask", npu.softmax, x, last=number, mask=x)
     refuses(ValueError, "mask and last are for the last axis", npu.softmax, x, 0, last=number)

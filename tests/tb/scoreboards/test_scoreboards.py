@@ -21,7 +21,7 @@ from echo_npu.commands.packets import (
     packet_bytes,
     sync_packet,
 )
-from echo_npu.commands.vector_command import Stream, vector_command
+from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.model import functional as cmodel
 from echo_npu.model.epilogue import Epilogue, store
 from echo_npu.model.functional import FunctionalModel
@@ -635,6 +635,37 @@ def test_a_reset_between_batches_that_overlap(setup: Setup, place: int) -> None:
         setup.scoreboard.after_reset(setup.memory, hard=False)
     else:
         refuses(ExactMismatchError, "MEMCPY", setup.scoreboard.after_reset, setup.memory, hard=False)
+
+
+@pytest.mark.parametrize(("row", "passes"), [(0, False), (1, True), (2, False)])
+def test_a_reset_between_rows_of_equal_indices(setup: Setup, row: int, passes: bool) -> None:
+    """The table's row of two indices may be as the first one leaves it, although the table does not overlap
+    itself; a row of one index, or of none, is as before or after."""
+    b = Builder("copy")
+    b.mov(b.out, b.stream(0))
+    program = b.build()
+    setup.host_write(B, np.frombuffer(program.code, np.uint8))
+    setup.host_write(A, np.array([5, 6, 7, 1, 1, 2], np.int32))
+    setup.submit(load_program_packets(B, len(program), 0))
+    setup.check()
+    setup.scoreboard.keep_history()
+    scatter = vector_command(
+        0,
+        rows=3,
+        cols=1,
+        inputs=[Stream(A, row_stride=4)],
+        output=Stream(DST, row_stride=4),
+        passes=program.passes,
+        indices=RowIndices(A + 12, table_rows=3, row_stride=4),
+    )
+    setup.submit(scatter.packets())
+    setup.write([ReportedWrite(regs.CONTROL, regs.CONTROL_SOFT_RESET.mask)])
+    assert setup.memory.bytes[DST : DST + 12].view(np.int32).tolist() == [0, 6, 7]
+    setup.memory.bytes[DST + 4 * row] = 5
+    if passes:
+        setup.scoreboard.after_reset(setup.memory, hard=False)
+    else:
+        refuses(ExactMismatchError, "VECTOR", setup.scoreboard.after_reset, setup.memory, hard=False)
 
 
 def test_the_interrupt_of_the_model(setup: Setup) -> None:

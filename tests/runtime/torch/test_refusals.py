@@ -1,0 +1,30 @@
+"""What the CPU refuses, the device refuses with an error of the same class, and works afterwards."""
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+import torch
+from torch.nn import functional
+
+DEVICE: Final = "echo_npu"
+
+CASES: Final[dict[str, Callable[[torch.Tensor], object]]] = {
+    "layer_norm of other axes": lambda x: functional.layer_norm(x, (5,)),
+    "layer_norm of more axes": lambda x: functional.layer_norm(x[0], (4, 6)),
+    "weights of layer_norm": lambda x: functional.layer_norm(x, (6,), x[0, :5]),
+    "rms_norm of other axes": lambda x: functional.rms_norm(x, (5,)),
+    "weights of rms_norm": lambda x: functional.rms_norm(x, (6,), x[0, :5]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_refusal(name: str) -> None:
+    errors = []
+    for device in ("cpu", DEVICE):
+        x = torch.arange(24.0).reshape(4, 6).to(device)
+        with pytest.raises((RuntimeError, IndexError, ValueError, TypeError)) as caught:
+            CASES[name](x)
+        errors.append(type(caught.value))
+    assert errors[0] is errors[1]
+    assert (torch.ones(3, device=DEVICE) + 1).tolist() == [2, 2, 2]

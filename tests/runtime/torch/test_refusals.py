@@ -15,6 +15,9 @@ CASES: Final[dict[str, Callable[[torch.Tensor], object]]] = {
     "weights of layer_norm": lambda x: functional.layer_norm(x, (6,), x[0, :5]),
     "rms_norm of other axes": lambda x: functional.rms_norm(x, (5,)),
     "weights of rms_norm": lambda x: functional.rms_norm(x, (6,), x[0, :5]),
+    "convolution without dilation": lambda x: functional.conv2d(
+        x[None, None], x[None, None, :2, :2], dilation=0
+    ),
 }
 
 

@@ -18,6 +18,10 @@ CASES: Final[dict[str, Callable[[torch.Tensor], object]]] = {
     "convolution without dilation": lambda x: functional.conv2d(
         x[None, None], x[None, None, :2, :2], dilation=0
     ),
+    "arange without an end": lambda x: torch.arange(0, float("inf"), device=x.device),
+    "arange to NaN": lambda x: torch.arange(float("nan"), device=x.device),
+    "arange from NaN": lambda x: torch.arange(float("nan"), 4.0, 1, device=x.device),
+    "arange by infinity": lambda x: torch.arange(float("-inf"), 4.0, float("inf"), device=x.device),
 }
 
 

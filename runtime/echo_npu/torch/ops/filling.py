@@ -1,5 +1,6 @@
 """Operators that fill, choose and mask."""
 
+import math
 import warnings
 from typing import Any
 
@@ -166,7 +167,8 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
         return NotImplemented
     whole = out.dtype not in FLOATS
     if (
-        not step
+        not all(map(math.isfinite, (start, end, step)))
+        or not step
         or (end - start) / step < 0
         or (whole and not all(isinstance(n, int) for n in (start, end, step)))
     ):

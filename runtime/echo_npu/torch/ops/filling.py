@@ -173,7 +173,8 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
         or (whole and not all(isinstance(n, int) for n in (start, end, step)))
     ):
         return NotImplemented
-    count = -int(-(end - start) // step)
+    # A quotient of floats is rounded before it is rounded up: 7.2 / 1.2 are 6 numbers.
+    count = -(-(end - start) // step) if whole else math.ceil((end - start) / step)
     if whole and max(abs(start), abs(end), abs(step)) >= 2**31 - 1:
         return NotImplemented
     if out.numel() != count:
@@ -196,6 +197,8 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
 @native("linspace.out")
 def linspace(start: Any, end: Any, steps: int, *, out: torch.Tensor) -> Any:
     if out.dtype not in FLOATS or any(isinstance(each, complex) for each in (start, end)):
+        return NotImplemented
+    if not (math.isfinite(start) and math.isfinite(end)):
         return NotImplemented
     if out.numel() != steps:
         out.resize_([steps])

@@ -22,6 +22,10 @@ CASES: Final[dict[str, Callable[[torch.Tensor], object]]] = {
     "arange to NaN": lambda x: torch.arange(float("nan"), device=x.device),
     "arange from NaN": lambda x: torch.arange(float("nan"), 4.0, 1, device=x.device),
     "arange by infinity": lambda x: torch.arange(float("-inf"), 4.0, float("inf"), device=x.device),
+    "fill_ with several numbers": lambda x: x.fill_(x[0]),
+    "fill_ with a tensor of one number": lambda x: x.fill_(x[0, :1]),
+    "abs of bool": lambda x: (x > 1).abs(),
+    "relu of bool": lambda x: (x > 1).relu(),
 }
 
 

@@ -67,6 +67,8 @@ def fill_(x: torch.Tensor, value: Any) -> Any:
 
 @native("fill_.Tensor")
 def fill_tensor(x: torch.Tensor, value: torch.Tensor) -> Any:
+    if value.dim():
+        return NotImplemented  # the CPU says what is wrong
     if value.is_cpu:
         return fill_(x, value.item())
     x.copy_(value.expand(x.shape))

@@ -195,6 +195,10 @@ bench: $(VENV)/.bench ## cycles, roofline, bandwidth on the RTL, and an HTML rep
 	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.run --jobs "$$JOBS" \
 	    $(if $(filter-out 0,$(QUICK)),--quick)
 
+.PHONY: bench-ops
+bench-ops: $(VENV)/.sim ## cycles of each operation on the RTL, against the committed ones; minutes; UPDATE=1
+	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.operations
+
 .PHONY: bench-lm
 bench-lm: $(VENV)/.models ## a language model on the RTL: cycles of a token, perplexity, tokens against float32; minutes; QUICK=1 UPDATE=1
 	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.language $(if $(filter-out 0,$(QUICK)),--quick)

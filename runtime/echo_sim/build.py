@@ -221,6 +221,7 @@ def build(
             for old in (*directory.glob("*.o"), *directory.glob("*.a")):
                 old.unlink()  # Verilator leaves sources that did not change, so make would keep their objects
             objects.write_text(made)
+        _remove_objects_without_sources(directory)
         for file in counts or ():
             shutil.copyfile(file, directory / file.name)
         progress = Progress(directory.name, directory, quiet)
@@ -241,6 +242,16 @@ def _remove_precompiled(directory: Path) -> None:
     """Delete the precompiled headers: they are hundreds of megabytes, and every build makes them anew."""
     for header in directory.glob("*.gch"):
         header.unlink()
+
+
+def _remove_objects_without_sources(directory: Path) -> None:
+    """Delete the objects made from files that are gone, such as those of a folder that was moved: make has no
+    rule for what their lists of dependencies name."""
+    for listed in directory.glob("*.d"):
+        names = listed.read_text(encoding="utf-8").replace("\\\n", " ").split()
+        if any(os.path.isabs(name) and not os.path.exists(name.rstrip(":")) for name in names):
+            listed.unlink()
+            listed.with_suffix(".o").unlink(missing_ok=True)
 
 
 def _compile(

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from enum import Enum
 
-PATIENCE = 10
+PATIENCE = 40
 """Factor by which a test may become longer to reach what its random choices have missed."""
 
 

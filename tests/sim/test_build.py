@@ -118,6 +118,20 @@ def test_objects_of_another_compiler_are_not_linked(
     assert not (directory / "a.o").exists()
 
 
+def test_objects_of_a_folder_that_moved_are_made_again(tools: Tools, design: Design, tmp_path: Path) -> None:
+    """make has no rule for a file that is gone, such as Verilator's own sources in a folder that moved."""
+    directory = build(design, quiet=True)
+    (directory / "kept.d").write_text(
+        f"kept.o: ../main.cpp \\\n {tmp_path / 'main.hpp'}\n{tmp_path / 'main.hpp'}:\n"
+    )
+    (directory / "moved.d").write_text(f"moved.o: \\\n {tmp_path / 'moved' / 'verilated.cpp'}\n")
+    for name in ("kept.o", "moved.o"):
+        (directory / name).touch()
+    (tmp_path / "a.sv").write_text("// more")
+    build(design, quiet=True)
+    assert {each.name for each in directory.glob("*.[do]")} == {"kept.d", "kept.o"}
+
+
 @pytest.mark.parametrize("status", [0, 1])
 def test_precompiled_headers_are_not_kept(
     tools: Tools, design: Design, monkeypatch: pytest.MonkeyPatch, status: int

@@ -392,6 +392,22 @@ def test_other_shapes_other_places_and_state() -> None:
         assert_same(compiled(both)(x, x if y is None else torch.ones(4, device=DEVICE)), expected, 0.0)
 
 
+@pytest.mark.parametrize("affine", [False, True])
+def test_statistics_of_a_batch_do_not_divide_a_recording(affine: bool) -> None:
+    """Their operator changes the running ones, so it has no decomposition in PyTorch's tables."""
+    model = nn.BatchNorm2d(3, affine=affine, track_running_stats=affine).to(DEVICE)
+    reference = nn.BatchNorm2d(3, affine=affine, track_running_stats=affine)
+    fast = compiled(model)
+    for _ in range(3):
+        x = torch.randn(4, 3, 5, 5)
+        echo_npu.torch.reset_op_counts()
+        assert_same(fast(x.to(DEVICE)).detach(), reference(x).detach(), 1e-5)
+        assert_native()
+    for name, each in reference.state_dict().items():
+        assert_same(model.state_dict()[name], each, 1e-5)
+    assert all(not each.fallbacks for each in echo_npu.torch.compiled_graphs())
+
+
 def test_the_profiler_sees_the_operators() -> None:
     x = torch.randn(3, 8, device=DEVICE)
     fast = compiled(lambda x: functional.silu(x @ x.t()) * 2)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from tests.runtime.torch.comparison import DEVICE, check, check_gradients
+from tests.runtime.torch.comparison import DEVICE, assert_same, check, check_gradients
 
 FLOATS = (torch.float32, torch.bfloat16, torch.float16)
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}
@@ -223,6 +223,28 @@ def test_without_dimensions() -> None:
     for function in (torch.flip, torch.sum, torch.softmax, torch.argmax, torch.cumsum):
         dims = () if function is torch.flip else 0
         check(lambda x, function=function, dims=dims: function(x, dims), torch.tensor(2.5), native=False)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        (1.3, 8.5, 1.2),
+        (-41.0, -44.0, -0.3),
+        (2.6, 0.08, -0.12),
+        (0.0, 0.7, 0.1),
+        (0, 7, 2),
+        (7, 0, -3),
+        (3, 3),
+    ],
+)
+def test_ranges_have_as_many_numbers_as_on_the_cpu(limits: tuple[float, ...]) -> None:
+    check(lambda x: x[0] + torch.arange(*limits, device=x.device), torch.zeros(1))
+
+
+def test_lines_to_infinity() -> None:
+    for start, end in ((0.0, float("inf")), (float("nan"), 1.0), (float("-inf"), 0.0)):
+        line = torch.linspace(start, end, 3, device=DEVICE)
+        assert_same(line, torch.linspace(start, end, 3), 0.0)
 
 
 def test_positions() -> None:

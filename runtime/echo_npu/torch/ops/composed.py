@@ -74,6 +74,23 @@ _statistic("var_mean.correction", root=False, with_mean=True)
 _statistic("std_mean.correction", root=True, with_mean=True)
 
 
+@native("_native_batch_norm_legit")
+def batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor,
+    variance: torch.Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> Any:
+    """Run as `native_batch_norm`, whose decomposition changes the running statistics as well."""
+    if x.dtype not in FLOATS or not training:
+        return NotImplemented
+    return torch.ops.aten.native_batch_norm(x, weight, bias, mean, variance, training, momentum, eps)
+
+
 @native("equal")
 def equal(x: torch.Tensor, y: torch.Tensor) -> Any:
     if x.dtype != y.dtype or x.is_cpu or y.is_cpu or x.dtype.itemsize > 8 or x.dtype == torch.float64:

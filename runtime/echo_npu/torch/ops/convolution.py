@@ -120,7 +120,7 @@ def convolution(
         for i in range(2)
     ]
     out = like(x, (x.shape[0], weight.shape[0], *size))
-    if min(size) < 1:
+    if min(size) < 1 or min(apart) < 1:
         return NotImplemented
     given = (image, kernel) if bias is None else (image, kernel, bias)
     launch("aten::convolution", _forward, (out,), given, (steps, edges, apart, int(groups)))

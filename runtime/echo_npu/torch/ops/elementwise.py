@@ -31,6 +31,7 @@ _BITWISE: Final = frozenset(("and", "or", "xor", "not"))
 _COMPARISONS: Final = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _WIDE: Final = _BITWISE | _COMPARISONS | {"add", "sub", "neg"}
 _OVERLOADS: Final = {"bitwise": ("Tensor_out",), "clamp": ("out", "Tensor_out")}
+_NOT_OF_BOOL: Final = frozenset(("sub", "neg", "abs"))
 _SMALL: Final = _WIDE | {"mul", "minimum", "maximum", "abs"}
 
 
@@ -117,7 +118,7 @@ def apply(label: str, name: str, out: torch.Tensor, *operands: Any, common: torc
     wanted = kind if name not in _COMPARISONS else torch.bool
     if out.dtype != wanted:
         return NotImplemented
-    if kind in SMALL_INTEGERS and name in _SMALL and not (kind == torch.bool and name in ("sub", "neg")):
+    if kind in SMALL_INTEGERS and name in _SMALL and not (kind == torch.bool and name in _NOT_OF_BOOL):
         if not all(_fits(each, kind) for each in numbers):
             return NotImplemented
         program = {"add": "or", "mul": "and"}.get(name, name) if kind == torch.bool else name
@@ -212,6 +213,8 @@ def gelu(x: torch.Tensor, *, approximate: str = "none", out: torch.Tensor) -> An
 
 @native("relu")
 def relu(x: torch.Tensor) -> Any:
+    if x.dtype == torch.bool:  # PyTorch's decomposition takes it
+        raise RuntimeError("Boolean inputs not supported for relu")
     if x.dtype not in FLOATS:
         return NotImplemented
     return apply("aten::relu", "relu", torch.empty_like(x), x)

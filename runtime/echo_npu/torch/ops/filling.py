@@ -1,5 +1,6 @@
 """Operators that fill, choose and mask."""
 
+import math
 import warnings
 from typing import Any
 
@@ -66,6 +67,8 @@ def fill_(x: torch.Tensor, value: Any) -> Any:
 
 @native("fill_.Tensor")
 def fill_tensor(x: torch.Tensor, value: torch.Tensor) -> Any:
+    if value.dim():
+        return NotImplemented  # the CPU says what is wrong
     if value.is_cpu:
         return fill_(x, value.item())
     x.copy_(value.expand(x.shape))
@@ -166,12 +169,14 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
         return NotImplemented
     whole = out.dtype not in FLOATS
     if (
-        not step
+        not all(map(math.isfinite, (start, end, step)))
+        or not step
         or (end - start) / step < 0
         or (whole and not all(isinstance(n, int) for n in (start, end, step)))
     ):
         return NotImplemented
-    count = -int(-(end - start) // step)
+    # A quotient of floats is rounded before it is rounded up: 7.2 / 1.2 are 6 numbers.
+    count = -(-(end - start) // step) if whole else math.ceil((end - start) / step)
     if whole and max(abs(start), abs(end), abs(step)) >= 2**31 - 1:
         return NotImplemented
     if out.numel() != count:
@@ -194,6 +199,8 @@ def arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> Any:
 @native("linspace.out")
 def linspace(start: Any, end: Any, steps: int, *, out: torch.Tensor) -> Any:
     if out.dtype not in FLOATS or any(isinstance(each, complex) for each in (start, end)):
+        return NotImplemented
+    if not (math.isfinite(start) and math.isfinite(end)):
         return NotImplemented
     if out.numel() != steps:
         out.resize_([steps])

@@ -52,12 +52,19 @@ def _forward(
     )
 
 
+def _fitting(x: torch.Tensor, shape: Sequence[int], *given: torch.Tensor | None) -> bool:
+    """Return whether x has elements and its last axes have the shape, as all tensors of `given` do."""
+    wanted = tuple(shape)
+    last = tuple(x.shape[x.dim() - len(wanted) :]) if wanted and x.dim() >= len(wanted) else None
+    return last == wanted and bool(x.numel()) and all(each is None or each.shape == wanted for each in given)
+
+
 @native("native_layer_norm")
 def native_layer_norm(
     x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None, bias: torch.Tensor | None, eps: float
 ) -> Any:
     given = [each for each in (weight, bias) if each is not None]
-    if any(each.dtype not in FLOATS for each in (x, *given)) or not x.numel():
+    if any(each.dtype not in FLOATS for each in (x, *given)) or not _fitting(x, shape, weight, bias):
         return NotImplemented
     leading = [*x.shape[: x.dim() - len(shape)], *(1 for _ in shape)]
     out, mean, rstd = like(x, x.shape), like(x, leading, torch.float32), like(x, leading, torch.float32)
@@ -144,7 +151,7 @@ def _rms_forward(
 @native("_fused_rms_norm")
 def rms_norm(x: torch.Tensor, shape: Sequence[int], weight: torch.Tensor | None, eps: float | None) -> Any:
     given = [x] if weight is None else [x, weight]
-    if any(each.dtype not in FLOATS for each in given) or not x.numel():
+    if any(each.dtype not in FLOATS for each in given) or not _fitting(x, shape, weight):
         return NotImplemented
     leading = [*x.shape[: x.dim() - len(shape)], *(1 for _ in shape)]
     out, rstd = like(x, x.shape), like(x, leading, torch.float32)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import torch
 
+from echo_npu.errors import NpuDeviceError
 from echo_npu.torch.outputs import functional_overload, settle, shared
 from echo_npu.torch.strictness import NotNativeError, forbid
 from echo_npu.torch.types import FLOATS, SMALL_INTEGERS
@@ -43,7 +44,11 @@ def table() -> dict[Any, Any]:
 def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Run an operator as its decomposition if all its parts are native; else return NotImplemented.
 
-    The first call of an operator with some types decides for all later ones.
+    The first call of an operator with some types decides for all later ones, unless `undecided` says that it
+    does not.
+
+    Raises:
+        NpuDeviceError: an earlier command failed.
     """
     schema = op._schema
     outs = [kwargs[each.name] for each in schema.arguments if each.is_out and each.name in kwargs]
@@ -66,7 +71,7 @@ def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
     if not tensors or not any(each.dtype in FLOATS or each.dtype in SMALL_INTEGERS for each in tensors):
         return NotImplemented
-    key = (op, *(each.dtype for each in tensors), *(each.dim() for each in tensors))
+    key = _key(op, args, kwargs)
     verdict = _verdicts.get(key)
     if verdict is False or op not in table():
         return NotImplemented
@@ -76,6 +81,8 @@ def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         result = table()[op](*args, **kwargs)
         _verdicts[key] = True
         return result
+    except NpuDeviceError:
+        raise
     except Exception as error:
         if not isinstance(error, NotNativeError) and verdict:
             raise
@@ -84,3 +91,16 @@ def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     finally:
         forbid(-1)
         _thread.depth -= 1
+
+
+def undecided(op: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    """Let the next call of an operator decide: the CPU refused this one as well."""
+    names = {each.name for each in op._schema.arguments if each.is_out}
+    plain = functional_overload(op) if names & kwargs.keys() else op
+    given = {name: value for name, value in kwargs.items() if name not in names}
+    _verdicts.pop(_key(plain, args, given), None)
+
+
+def _key(op: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
+    return (op, *(each.dtype for each in tensors), *(each.dim() for each in tensors))

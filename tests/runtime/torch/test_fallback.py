@@ -1,14 +1,14 @@
 """What the device does not have, and how it says so."""
 
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
 
 import echo_npu.torch
 from echo_npu.torch import NotNativeError
-
-DEVICE = "echo_npu"
+from tests.runtime.torch.comparison import DEVICE, assert_native
 
 
 def test_an_operator_of_the_cpu_is_counted_and_right() -> None:
@@ -121,3 +121,25 @@ def test_decompositions_run_on_the_device() -> None:
         torch.testing.assert_close(function(given).cpu(), function(expected), rtol=1e-5, atol=1e-6)
     counts = echo_npu.torch.op_counts()
     assert not [name for name, each in counts.items() if each["cpu"]]
+
+
+def test_a_wrong_call_does_not_decide_for_right_ones() -> None:
+    """Whether an operator decomposes is remembered by types and dimensions."""
+    x = torch.randn(2, 3, 4, device=DEVICE)
+    small = torch.randn(3, 4, device=DEVICE).bfloat16()
+    wrong: list[Callable[[], object]] = [
+        lambda: x.renorm(2, 5, 1.0),
+        lambda: torch.nn.functional.huber_loss(small, small, delta=-1.0),
+        lambda: torch.renorm(x.half(), 2, 5, 1.0, out=torch.empty_like(x.half())),
+    ]
+    right: list[Callable[[], object]] = [
+        lambda: x.renorm(2, 1, 1.0),
+        lambda: torch.nn.functional.huber_loss(small, small),
+        lambda: torch.renorm(x.half(), 2, 1, 1.0, out=torch.empty_like(x.half())),
+    ]
+    for bad, good in zip(wrong, right, strict=True):
+        with pytest.raises((RuntimeError, IndexError)):
+            bad()
+        echo_npu.torch.reset_op_counts()
+        good()
+        assert_native()

@@ -143,3 +143,42 @@ def test_a_wrong_call_does_not_decide_for_right_ones() -> None:
         echo_npu.torch.reset_op_counts()
         good()
         assert_native()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_decompositions_in_place(dtype: torch.dtype) -> None:
+    """Also of a part of a tensor, and where another operand is the one that is changed."""
+    functions: list[Callable[[torch.Tensor], object]] = [
+        torch.nn.functional.leaky_relu_,
+        torch.nn.functional.hardtanh_,
+        lambda x: torch.nn.functional.relu6(x, inplace=True),
+        lambda x: torch.nn.functional.hardswish(x, inplace=True),
+        lambda x: torch.nn.functional.hardsigmoid(x, inplace=True),
+        lambda x: torch.nn.functional.threshold_(x, 0.0, 1.0),
+        lambda x: torch.logaddexp(x, x, out=x),
+        lambda x: x.logit_(eps=0.1),
+        lambda x: x.heaviside_(x),
+    ]
+    for function in functions:
+        x = torch.randn(4, 6).to(dtype)
+        y = x.to(DEVICE)
+        version = y._version
+        echo_npu.torch.reset_op_counts()
+        function(y[:, 1:4])
+        assert_native()
+        assert y._version > version
+        function(x[:, 1:4])
+        bound = 1e-5 if dtype == torch.float32 else 2e-2
+        torch.testing.assert_close(y.cpu(), x, rtol=bound, atol=bound)
+
+
+def test_decompositions_in_place_refuse_what_the_cpu_does() -> None:
+    for device in ("cpu", DEVICE):
+        x = torch.randn(1, 4, device=device)
+        y = torch.randn(6, device=device)
+        with pytest.raises(RuntimeError):
+            torch.nn.functional.leaky_relu_(x.expand(3, 4))
+        with pytest.raises(RuntimeError):
+            x.heaviside_(torch.ones(3, 4, device=device))
+        with pytest.raises(RuntimeError):
+            y[1:].heaviside_(y[:-1])

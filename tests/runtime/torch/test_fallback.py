@@ -182,3 +182,14 @@ def test_decompositions_in_place_refuse_what_the_cpu_does() -> None:
             x.heaviside_(torch.ones(3, 4, device=device))
         with pytest.raises(RuntimeError):
             y[1:].heaviside_(y[:-1])
+
+
+def test_what_decomposes_is_known_by_types() -> None:
+    """Of float64 an operator runs on the CPU, and still on the device of float32."""
+    x = torch.randn(3, 4, device=DEVICE)
+    for _ in range(2):
+        torch.logaddexp(x, x.double())
+        assert echo_npu.torch.op_counts()["aten::logaddexp"]["cpu"]
+        echo_npu.torch.reset_op_counts()
+        torch.logaddexp(x, x)
+        assert_native()

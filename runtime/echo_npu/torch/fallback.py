@@ -8,7 +8,7 @@ import torch
 
 from echo_npu import debug
 from echo_npu.torch import counting, generators
-from echo_npu.torch.decompositions import decomposed
+from echo_npu.torch.decompositions import decomposed, undecided
 from echo_npu.torch.devices import OpenDevice, marked, opened
 from echo_npu.torch.outputs import tensors_in
 from echo_npu.torch.placement import check
@@ -51,7 +51,11 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     if device.recorder is not None:
         device.recorder.obstacle(f"{name} of {', '.join(types)} on the CPU")
     debug.cpu(f"{name} {' '.join(str(tuple(each.shape)) for each in inputs)} {' '.join(types)}")
-    return _on_host(op, device, args, kwargs)
+    try:
+        return _on_host(op, device, args, kwargs)
+    except Exception:
+        undecided(op, args, kwargs)
+        raise
 
 
 def _index(tensors: list[torch.Tensor], kwargs: dict[str, Any]) -> int | None:

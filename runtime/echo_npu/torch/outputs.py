@@ -78,8 +78,12 @@ def resize(target: torch.Tensor, result: torch.Tensor) -> None:
 
 @cache
 def functional_overload(op: Any) -> Any:
-    """Return the overload with the same arguments but no `out`; None if there is none."""
-    packet = getattr(torch.ops.aten, op._schema.name.removeprefix("aten::"))
+    """Return the operator with these arguments, but no `out`, that changes none; None if there is none."""
+    name = op._schema.name.removeprefix("aten::")
+    outputs = any(each.is_out for each in op._schema.arguments)
+    packet = getattr(torch.ops.aten, name if outputs else name.removesuffix("_"), None)
+    if packet is None:
+        return None
     wanted = [(each.name, str(each.type)) for each in op._schema.arguments if not each.is_out]
     for name in packet.overloads():
         found = getattr(packet, name)

@@ -1,14 +1,14 @@
 """What the device does not have, and how it says so."""
 
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
 
 import echo_npu.torch
 from echo_npu.torch import NotNativeError
-
-DEVICE = "echo_npu"
+from tests.runtime.torch.comparison import DEVICE, assert_native
 
 
 def test_an_operator_of_the_cpu_is_counted_and_right() -> None:
@@ -121,3 +121,75 @@ def test_decompositions_run_on_the_device() -> None:
         torch.testing.assert_close(function(given).cpu(), function(expected), rtol=1e-5, atol=1e-6)
     counts = echo_npu.torch.op_counts()
     assert not [name for name, each in counts.items() if each["cpu"]]
+
+
+def test_a_wrong_call_does_not_decide_for_right_ones() -> None:
+    """Whether an operator decomposes is remembered by types and dimensions."""
+    x = torch.randn(2, 3, 4, device=DEVICE)
+    small = torch.randn(3, 4, device=DEVICE).bfloat16()
+    wrong: list[Callable[[], object]] = [
+        lambda: x.renorm(2, 5, 1.0),
+        lambda: torch.nn.functional.huber_loss(small, small, delta=-1.0),
+        lambda: torch.renorm(x.half(), 2, 5, 1.0, out=torch.empty_like(x.half())),
+    ]
+    right: list[Callable[[], object]] = [
+        lambda: x.renorm(2, 1, 1.0),
+        lambda: torch.nn.functional.huber_loss(small, small),
+        lambda: torch.renorm(x.half(), 2, 1, 1.0, out=torch.empty_like(x.half())),
+    ]
+    for bad, good in zip(wrong, right, strict=True):
+        with pytest.raises((RuntimeError, IndexError)):
+            bad()
+        echo_npu.torch.reset_op_counts()
+        good()
+        assert_native()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_decompositions_in_place(dtype: torch.dtype) -> None:
+    """Also of a part of a tensor, and where another operand is the one that is changed."""
+    functions: list[Callable[[torch.Tensor], object]] = [
+        torch.nn.functional.leaky_relu_,
+        torch.nn.functional.hardtanh_,
+        lambda x: torch.nn.functional.relu6(x, inplace=True),
+        lambda x: torch.nn.functional.hardswish(x, inplace=True),
+        lambda x: torch.nn.functional.hardsigmoid(x, inplace=True),
+        lambda x: torch.nn.functional.threshold_(x, 0.0, 1.0),
+        lambda x: torch.logaddexp(x, x, out=x),
+        lambda x: x.logit_(eps=0.1),
+        lambda x: x.heaviside_(x),
+    ]
+    for function in functions:
+        x = torch.randn(4, 6).to(dtype)
+        y = x.to(DEVICE)
+        version = y._version
+        echo_npu.torch.reset_op_counts()
+        function(y[:, 1:4])
+        assert_native()
+        assert y._version > version
+        function(x[:, 1:4])
+        bound = 1e-5 if dtype == torch.float32 else 2e-2
+        torch.testing.assert_close(y.cpu(), x, rtol=bound, atol=bound)
+
+
+def test_decompositions_in_place_refuse_what_the_cpu_does() -> None:
+    for device in ("cpu", DEVICE):
+        x = torch.randn(1, 4, device=device)
+        y = torch.randn(6, device=device)
+        with pytest.raises(RuntimeError):
+            torch.nn.functional.leaky_relu_(x.expand(3, 4))
+        with pytest.raises(RuntimeError):
+            x.heaviside_(torch.ones(3, 4, device=device))
+        with pytest.raises(RuntimeError):
+            y[1:].heaviside_(y[:-1])
+
+
+def test_what_decomposes_is_known_by_types() -> None:
+    """Of float64 an operator runs on the CPU, and still on the device of float32."""
+    x = torch.randn(3, 4, device=DEVICE)
+    for _ in range(2):
+        torch.logaddexp(x, x.double())
+        assert echo_npu.torch.op_counts()["aten::logaddexp"]["cpu"]
+        echo_npu.torch.reset_op_counts()
+        torch.logaddexp(x, x)
+        assert_native()

@@ -307,6 +307,35 @@ def test_indexing() -> None:
         x.to("echo_npu").gather(1, torch.tensor([[9]], device="echo_npu"))
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        lambda i, j: (slice(None), i, j),
+        lambda i, j: (slice(None), slice(None), i, j[:, :1]),
+        lambda i, j: (i, slice(None), j),
+        lambda i, j: (slice(1, 3), i, slice(None), j),
+        lambda i, j: (slice(None), i[0], j, slice(1, 4, 2)),
+        lambda i, j: (i, j, slice(None), i[:, :1]),
+    ],
+)
+def test_indexing_by_several_tensors_of_any_axes(where: Callable[..., tuple[Any, ...]]) -> None:
+    x = torch.randn(4, 4, 4, 4)
+    i, j = torch.randint(-4, 4, (2, 2, 3))
+    check(lambda x, i, j: x[where(i, j)], x, i, j)
+    check(lambda x, i, j: x.transpose(0, 3)[where(i, j)], x.to(torch.int64), i, j)
+    values = torch.randn(x[where(i, j)].shape)
+
+    def put_in_place(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        changed = x.clone()
+        changed[where(i, j)] = v
+        return changed
+
+    columns = torch.arange(6).reshape(2, 3) % 4  # no element twice
+    check(put_in_place, x, torch.tensor([[0, 1, 2], [3, 0, 1]]), columns, values)
+    check(lambda x, i, j: put_in_place(x, i, j, torch.ones((), device=x.device)), x, i, j)
+    check_gradients(lambda x: x[where(i.to(x.device), j.to(x.device))], x)
+
+
 PAIRS = (torch.tensor([1, 3, 1]), torch.tensor([4, 0, -2]))
 
 

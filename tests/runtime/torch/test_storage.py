@@ -284,3 +284,11 @@ def test_tensors_that_are_not_stored_are_refused(name: str) -> None:
     with pytest.raises(NotImplementedError, match="echo_npu has no"):
         REFUSED[name](x)
     assert (x + 1).sum().item() == 18
+
+
+def test_a_part_that_is_turned_in_its_place() -> None:
+    """The CPU does not see that such operands overlap; the device reads all elements before it writes one."""
+    for dtype in (torch.float32, torch.int64, torch.bool):
+        part = torch.arange(35, device=DEVICE).reshape(5, 7).to(dtype)[:, :5]
+        expected = part.t().clone().cpu()
+        assert torch.equal(part.copy_(part.t()).cpu(), expected)

@@ -115,21 +115,25 @@ def index_select(x: torch.Tensor, dim: int, index: torch.Tensor) -> Any:
 def index(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Any:
     axes = [i for i, each in enumerate(indices) if each is not None]
     given = [each for each in indices if each is not None]
-    if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
+    if not axes:
         return NotImplemented
     moved = [each.to(x.device) if each.is_cpu else each for each in given]
     if any(each.dtype not in INDICES for each in moved) or not x.numel():
         return NotImplemented
     if len(axes) == 1:
         return select("aten::index", x, moved[0], axes[0], wrap=True)
-    if axes[0] != 0 or max(x.shape) >= 2**31 or x.numel() >= 2**31:
+    if max(x.shape) >= 2**31 or x.numel() >= 2**31:
         return NotImplemented
     shape = torch.broadcast_shapes(*(each.shape for each in moved))
-    out = like(x, (*shape, *x.shape[len(axes) :]))
+    first = x.permute(*axes, *(axis for axis in range(x.dim()) if axis not in axes))
+    out = like(x, (*shape, *first.shape[len(axes) :]))
     if out.numel():
-        launch("aten::index", _several, (out,), (x, *(each.expand(shape) for each in moved)))
+        launch("aten::index", _several, (out,), (first, *(each.expand(shape) for each in moved)))
         checked("aten::index", out)
-    return out
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        return out  # as in numpy: the axes of the indices come first where a slice lies between them
+    places = range(len(shape))
+    return out.movedim(tuple(places), tuple(axes[0] + place for place in places)).contiguous()
 
 
 def _several(npu: OpMethods, outputs: Tensors, inputs: Tensors, params: list[Any]) -> None:

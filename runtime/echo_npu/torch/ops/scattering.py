@@ -229,8 +229,13 @@ def index_put(
     unsafe: bool = False,
 ) -> Any:
     axes = [i for i, each in enumerate(indices) if each is not None]
-    if not axes or axes != list(range(axes[0], axes[0] + len(axes))):
+    if not axes:
         return NotImplemented
+    if axes != list(range(axes[0], axes[0] + len(axes))):
+        # As in numpy: the values have the axes of the indices first where a slice lies between these.
+        front = x.permute(*axes, *(axis for axis in range(x.dim()) if axis not in axes))
+        given = [each for each in indices if each is not None]
+        return NotImplemented if index_put(front, given, values, accumulate) is NotImplemented else x
     given = [each.to(x.device) for each in indices if each is not None]
     values = values.to(x.device) if values.is_cpu and not values.dim() else values
     if len(given) == 1 and given[0].dtype == torch.bool and values.numel() == 1 and not accumulate:

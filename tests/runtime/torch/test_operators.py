@@ -478,6 +478,7 @@ def test_pooling() -> None:
     check_gradients(lambda x: functional.max_pool2d(x, 3, padding=1), x)
     check_gradients(lambda x: functional.max_pool2d(x, 3, stride=2), x)
     check_gradients(lambda x: functional.max_pool2d(x, 3, stride=1, padding=1, dilation=2), x)
+    check_gradients(lambda x: functional.max_pool2d(x, 2, stride=3, dilation=3), torch.randn(2, 3, 11, 13))
     check_gradients(lambda x: functional.max_pool2d(x, (3, 2), 2, (1, 0), ceil_mode=True), x)
     check(lambda x: functional.max_pool2d(x, 3, 2, 1, return_indices=True), x)
     check(lambda x: functional.max_pool2d(x.round(), 2, return_indices=True), x)  # the first of equal ones

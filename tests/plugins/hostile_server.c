@@ -200,7 +200,10 @@ int main(int count, char **words) {
             echoNpuReset();
     }
     for (int device = 0; device < 2; device++) {
-        echoNpuSetDevice(device);
+        // The server may refuse this as well; the device would stay open.
+        for (int tries = 0; echoNpuSetDevice(device); tries++)
+            if (tries == 1000)
+                return 5;
         echoNpuReset();
     }
     shutdown(listener, SHUT_RDWR);

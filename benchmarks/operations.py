@@ -11,7 +11,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -71,6 +71,11 @@ class OperationFigures:
     cycles: int
     commands: int
     beats: int
+
+    @property
+    def bus(self) -> float:
+        """Return the share of the cycles in which the busier direction moved a beat."""
+        return self.beats / self.cycles
 
 
 def _on_matrix(name: str, run: Run, operands: int = 1, shape: Shape = MATRIX) -> TimedOperation:
@@ -169,17 +174,12 @@ def measure(device: Device, operation: TimedOperation) -> OperationFigures:
     )
 
 
-def measure_all() -> dict[str, OperationFigures]:
-    """Return the figures of every operation by its key, with a progress bar."""
-    found = {}
-    with (
-        echo_npu.open("rtlmodel", config=CONFIG) as device,
-        ProgressBar("operations", len(OPERATIONS)) as bar,
-    ):
+def measure_all(device: Device) -> Iterator[tuple[TimedOperation, OperationFigures]]:
+    """Measure every operation, with a progress bar."""
+    with ProgressBar("operations", len(OPERATIONS)) as bar:
         for operation in OPERATIONS:
             bar.advance(operation.key)
-            found[operation.key] = measure(device, operation)
-    return found
+            yield operation, measure(device, operation)
 
 
 def committed() -> dict[str, OperationFigures]:
@@ -193,7 +193,7 @@ def committed() -> dict[str, OperationFigures]:
 def table(figures: Mapping[str, OperationFigures]) -> list[str]:
     """Return the table of the page."""
     rows = [
-        f"| {each.name} | {each.shape} | {now.cycles:,} | {now.commands} | {now.beats / now.cycles:.0%} |"
+        f"| {each.name} | {each.shape} | {now.cycles:,} | {now.commands} | {now.bus:.0%} |"
         for each in OPERATIONS
         for now in [figures[each.key]]
     ]
@@ -209,7 +209,8 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     ).parse_args()
     console = Console()
-    measured = measure_all()
+    with echo_npu.open("rtlmodel", config=CONFIG) as device:
+        measured = {operation.key: figures for operation, figures in measure_all(device)}
     for line in table(measured):
         console.print(line, soft_wrap=True, highlight=False, markup=False)
     if os.environ.get(UPDATE_VARIABLE):

@@ -47,7 +47,7 @@ def render(results: Json) -> str:
         _products(results, "transposed", "Right operand stored as [N, K]"),
         _products(results, "attention", "Attention"),
         _layer(results["layer"]),
-        _vector(results["vector"]),
+        _operations(results["operations"]),
     ]
     if results["simulation"]:
         sections.append(_simulation(results["simulation"]))
@@ -130,16 +130,16 @@ def _layer(run: Json) -> Section:
     )
 
 
-def _vector(operations: Sequence[Json]) -> Section:
-    columns = ("name", "rows", "cols", "cycles", "bandwidth", "cycles_per_chunk")
+def _operations(operations: Sequence[Json]) -> Section:
+    columns = ("name", "shape", "cycles", "commands", "beats", "bus")
     return Section(
-        id="vector",
-        title="Vector operations",
+        id="operations",
+        title="Operations",
         facts=[
-            "What takes few instructions an element is meant to reach the bandwidth; what takes many is "
-            "bound by the lanes, and its measure is the cycles for as many elements as there are lanes."
+            "What takes few instructions an element is meant to reach the bandwidth of memory, a beat in each "
+            "cycle. What takes many is bound by the lanes."
         ],
-        pictures=[_picture("Bandwidth of vector operations", plots.bandwidth(operations))],
+        pictures=[_picture("Use of the memory bus by operations", plots.bus(operations))],
         table=Numbers(columns, [[each[name] for name in columns] for each in operations]),
     )
 

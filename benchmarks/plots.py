@@ -90,20 +90,18 @@ def layer(operations: Sequence[Json]) -> Figure:
     return figure
 
 
-def bandwidth(operations: Sequence[Json]) -> Figure:
-    """Plot the part of the memory's bandwidth that each vector operation reaches."""
+def bus(operations: Sequence[Json]) -> Figure:
+    """Plot the share of its cycles in which each operation moves a beat."""
     figure, axes = _figure(9, 1 + 0.28 * len(operations))
     rows = range(len(operations))
-    axes.barh(rows, [each["bandwidth"] for each in operations], color=VECTOR)
+    axes.barh(rows, [each["bus"] for each in operations], color=VECTOR)
     for row, each in enumerate(operations):
-        axes.text(each["bandwidth"], row, f" {each['bandwidth']:.2f}", va="center", fontsize=8)
+        axes.text(each["bus"], row, f" {each['bus']:.2f}", va="center", fontsize=8)
     axes.axvline(1, color=LIMIT, linestyle="--", linewidth=1)
-    axes.set_yticks(
-        rows, [f"{each['name']}  {each['rows']}x{each['cols']}" for each in operations], fontsize=8
-    )
+    axes.set_yticks(rows, [f"{each['name']}  {each['shape']}" for each in operations], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlim(0, 1.1)
-    axes.set_xlabel("bytes that must be moved / what the bus can move in the cycles it took")
+    axes.set_xlabel("beats of the busier direction / cycles")
     _finish(axes, legend=False)
     return figure
 

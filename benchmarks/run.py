@@ -1,6 +1,6 @@
 """Measure the NPU's performance and write a report: `make bench`.
 
-Measured are matrix products of real networks and of attention in every type, a transformer layer, vector
+Measured are matrix products of real networks and of attention in every type, a transformer layer, other
 operations, and the simulation's speed. Results go to sim_build/bench/: results.json, report.html. Cycles are
 compared with the committed ones; with ECHO_NPU_UPDATE set, cycles, table and picture of the docs are updated.
 
@@ -12,19 +12,19 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 import echo_npu
-from benchmarks import committed, plots, sim_speed
+from benchmarks import committed, operations, plots, sim_speed
 from benchmarks.page import render
 from echo_npu.benchmark.gemm import Measured, Session
 from echo_npu.benchmark.goals import find_goals
 from echo_npu.benchmark.products import ATTENTION, TRANSPOSED
 from echo_npu.benchmark.summary import summarize
-from echo_npu.benchmark.vector import OPERATIONS, measure_vector
 from echo_npu.cli.benchmark import results_table, summary_lines, to_dict
 from echo_npu.cli.support import table_console
 from echo_npu.device import Device
@@ -62,7 +62,7 @@ def measure(*, quick: bool, jobs: int, simulation: bool) -> tuple[dict[str, Any]
         capabilities = device.capabilities
         dtypes = [DataType.of(label) for label in capabilities.data_types]
         layer = _layer(device)
-        vector = _vector(device, *((8, 1024) if quick else (32, 2048)))
+        measured_operations = [_operation(*each) for each in operations.measure_all(device)]
     products = {
         product: name
         for product, name in committed.all_products().items()
@@ -82,7 +82,7 @@ def measure(*, quick: bool, jobs: int, simulation: bool) -> tuple[dict[str, Any]
         else [goal.to_dict() for goal in find_goals(committed.judged_products(measured))],
         **_groups([(products[each.product], each) for each in measured]),
         "layer": layer,
-        "vector": vector,
+        "operations": measured_operations,
         "simulation": _simulation(quick=quick) if simulation else None,
     }
     return results, measured
@@ -115,13 +115,9 @@ def _layer(device: Device) -> dict[str, Any]:
         return run_model(model, device, twin, on_record=bar.step).to_dict()
 
 
-def _vector(device: Device, rows: int, cols: int) -> list[dict[str, Any]]:
-    found = []
-    with ProgressBar("vector operations", len(OPERATIONS)) as bar:
-        for each in measure_vector(device, rows, cols):
-            bar.advance(each.name)
-            found.append(each.to_dict())
-    return found
+def _operation(operation: operations.TimedOperation, figures: operations.OperationFigures) -> dict[str, Any]:
+    name = operation.name.replace("`", "")
+    return {"name": name, "shape": operation.shape, **asdict(figures), "bus": figures.bus}
 
 
 def _simulation(*, quick: bool) -> dict[str, Any]:

@@ -41,16 +41,16 @@ def results() -> dict[str, Any]:
         {"name": name, "shape": "16x64", "cycles": cycles, "macs": macs}
         for name, cycles, macs in (("norm", 700, 0), ("q <projection>", 1500, 65536), ("silu", 800, 0))
     ]
-    vector = [
+    others = [
         {
             "name": name,
-            "rows": 64,
-            "cols": 2048,
+            "shape": "[64, 2048]",
             "cycles": cycles,
-            "bandwidth": share,
-            "cycles_per_chunk": each,
+            "commands": 1,
+            "beats": beats,
+            "bus": beats / cycles,
         }
-        for name, cycles, share, each in (("add", 33000, 0.99, 4.0), ("exp", 99000, 0.17, 12.1))
+        for name, cycles, beats in (("add", 33000, 32768), ("tanh", 99000, 16384))
     ]
     return {
         "config": "default",
@@ -62,7 +62,7 @@ def results() -> dict[str, Any]:
         "transposed": group("transposed", TRANSPOSED),
         "attention": group("attention", BATCHES),
         "layer": {"layer": "tiny", "tokens": 16, "cycles": 3000, "passed": True, "ops": operations},
-        "vector": vector,
+        "operations": others,
         "simulation": {
             "wrong": [],
             "facts": ["Half as fast."],

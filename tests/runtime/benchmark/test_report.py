@@ -63,7 +63,7 @@ def test_the_report_has_every_part_and_needs_no_other_file() -> None:
     page = Page(render(results()))
     assert page.headings == [
         "ECHO NPU benchmarks", "Goals", "Matrix products", "Right operand stored as [N, K]", "Attention",
-        "A transformer layer: tiny", "Vector operations", "Simulation speed",
+        "A transformer layer: tiny", "Operations", "Simulation speed",
     ]  # fmt: skip
     assert all(link.startswith(("data:", "#")) for link in page.links)
     found = pictures(page)

@@ -136,7 +136,7 @@ def _operations(operations: Sequence[Json]) -> Section:
         id="operations",
         title="Operations",
         facts=[
-            "What takes few instructions an element is meant to reach the bandwidth of memory, a beat in each "
+            "What takes few instructions an element is meant to reach the bandwidth of memory, a beat each "
             "cycle. What takes many is bound by the lanes."
         ],
         pictures=[_picture("Use of the memory bus by operations", plots.bus(operations))],

@@ -10,10 +10,12 @@ import errno
 import os
 import stat
 import struct
+import subprocess
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
+from unittest import mock
 
 _HEAD = struct.Struct("=IIQQIIIHH")  # len, opcode, unique, nodeid, uid, gid, pid, extensions, padding
 _REPLY = struct.Struct("=IiQ")  # len, error, unique
@@ -81,6 +83,10 @@ class FuseMount:
         except BaseException:
             os.close(self._fd)
             raise
+        # A child that has the files open asks for each to be closed. Before Python 3.11.4 vfork keeps the
+        # interpreter's lock until the child's program runs, so nothing would answer it.
+        self._without_vfork = mock.patch.object(subprocess, "_USE_VFORK", False)
+        self._without_vfork.start()
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._serve, self._wait)]
         for thread in self._threads:
             thread.start()
@@ -96,6 +102,7 @@ class FuseMount:
         for thread in self._threads:
             thread.join(10)  # longer only if a test left a file open
         os.close(self._fd)
+        self._without_vfork.stop()
 
     # --- requests -------------------------------------------------------------------------------------------
 

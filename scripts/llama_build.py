@@ -60,7 +60,9 @@ def sources() -> Path:
                     f"downloaded; LLAMA_SDIST=file names one that is there ({error})"
                 ) from None
         with tempfile.TemporaryDirectory(dir=place) as folder, tarfile.open(archive) as opened:
-            opened.extractall(folder, filter="data")
+            if hasattr(tarfile, "data_filter"):  # not before Python 3.11.4
+                opened.extraction_filter = tarfile.data_filter
+            opened.extractall(folder)
             (Path(folder) / unpacked.name).rename(unpacked)
     return unpacked / "vendor" / "llama.cpp"
 

@@ -23,7 +23,7 @@ from tests.processes import alive, eventually
 pytestmark = [pytest.mark.sim, pytest.mark.usefixtures("usual_signals")]
 
 SECONDS = 8.0  # "within seconds", on a loaded machine
-LONG = 400  # a product of this size simulates for far longer than any of these tests
+LONG = 1400  # a product of this size simulates for twenty seconds: longer than any of these tests waits
 
 MARK = "ECHO_NPU_TEST_MARK"
 

@@ -1,5 +1,6 @@
 """Random draws: generators that are reproducible, whose numbers the host draws."""
 
+import weakref
 from typing import Any, Final
 
 import torch
@@ -30,6 +31,7 @@ class Generator(_HostGenerator):  # type: ignore[misc]
         if on_npu:
             check_index(index)
         made._npu = torch.device("echo_npu", index) if on_npu else None
+        _made[made._cdata] = made
         return made
 
     @property
@@ -38,10 +40,29 @@ class Generator(_HostGenerator):  # type: ignore[misc]
         given: torch.device = super().device
         return given if self._npu is None else self._npu
 
+    def clone_state(self) -> "Generator":
+        """Return a generator of the same device that goes on with the same draws."""
+        made: Generator = Generator(self.device)
+        made.set_state(self.get_state())
+        return made
+
+
+_made: Final[weakref.WeakValueDictionary[int, Generator]] = weakref.WeakValueDictionary()
+"""By the address of what PyTorch holds: it hands an operator another object than the caller's."""
+
 
 def host_generator(index: int, given: torch.Generator | None) -> torch.Generator:
-    """Return the generator that an operator draws from."""
-    return default_generator(index) if given is None else given
+    """Return the generator that an operator draws from.
+
+    Raises:
+        RuntimeError: it is another device's.
+    """
+    if given is None:
+        return default_generator(index)
+    device = _made.get(given._cdata, given).device  # type: ignore[attr-defined]
+    if device != torch.device("echo_npu", index):
+        raise RuntimeError(f"expected a generator of echo_npu:{index} but found one of {device}")
+    return given
 
 
 def default_generator(index: int) -> torch.Generator:

@@ -47,6 +47,8 @@ def separate() -> None:
     torch.manual_seed(1)
     first = torch.rand(3, device="echo_npu:0")
     assert torch.equal(torch.rand(3, device="echo_npu:1").cpu(), first.cpu())
+    with pytest.raises(RuntimeError, match="generator of echo_npu:1 but found one of echo_npu:2"):
+        torch.rand(3, device="echo_npu:1", generator=torch.Generator("echo_npu:2"))
 
 
 def copies() -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -217,6 +218,29 @@ def test_draws_are_reproducible() -> None:
     for _ in range(2):
         torch.echo_npu.set_rng_state(state)
         draws.append(torch.rand(4, device=DEVICE).cpu())
+    assert torch.equal(*draws)
+
+
+@pytest.mark.parametrize("draw", [torch.Tensor.normal_, torch.Tensor.bernoulli_, torch.Tensor.random_])
+def test_a_generator_of_the_cpu_is_refused(draw: Callable[..., torch.Tensor]) -> None:
+    """As on other accelerators: its draws would depend on what the CPU's tensors draw."""
+    x = torch.ones(3, device=DEVICE)
+    for given in (torch.Generator(), torch.default_generator):
+        with pytest.raises(RuntimeError, match="generator of echo_npu:0 but found one of cpu"):
+            draw(x, generator=given)
+    assert x.tolist() == [1, 1, 1]
+    with pytest.raises(RuntimeError, match="found one of cpu"):
+        torch.rand(3, device=DEVICE, generator=torch.Generator())
+    own = torch.Generator(DEVICE).manual_seed(2)
+    assert torch.equal(draw(x.clone(), generator=own), draw(x.clone(), generator=own.manual_seed(2)))
+
+
+def test_a_cloned_generator_goes_on_alike() -> None:
+    first = torch.Generator(DEVICE).manual_seed(4)
+    torch.rand(3, device=DEVICE, generator=first)
+    second = first.clone_state()
+    assert second.device == first.device
+    draws = [torch.rand(5, device=DEVICE, generator=each).cpu() for each in (first, second)]
     assert torch.equal(*draws)
 
 

@@ -32,6 +32,22 @@ def test_results_of_several_kinds() -> None:
     assert torch.equal(y.lgamma_().cpu(), torch.lgamma(x))
 
 
+def test_a_view_that_the_cpu_makes_is_of_its_own_operand() -> None:
+    """Of the second one, which lies beyond the first, and of a row behind its begin."""
+    library = torch.library.Library("echo_npu_test", "DEF")
+    library.define("row(Tensor other, Tensor(a) x, int index) -> Tensor(a)")
+    library.impl("row", lambda _, x, index: x[index], "CPU")
+    operands = [torch.arange(each, each + 12.0, device=DEVICE).reshape(3, 4) for each in (0, 20)]
+    for other, x in (operands, operands[::-1]):
+        with torch.no_grad():
+            found = torch.ops.echo_npu_test.row(other, x, 1)
+        assert found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        assert torch.equal(found.cpu(), x.cpu()[1])
+        found.fill_(7.0)
+        assert x[1].tolist() == [7.0] * 4
+        assert 7.0 not in other[0].tolist()
+
+
 def test_numbers_are_exact_and_change_no_type() -> None:
     """Beside tensors with and without dimensions, of the number's kind and of others."""
     for dtype in (torch.float64, torch.float16, torch.int16, torch.bool, torch.complex128):

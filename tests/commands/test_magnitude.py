@@ -32,6 +32,12 @@ _NUMBER = (
     Instruction(Op.IADD, CODE["o"], CODE["r0"], CODE["batch0"]),
     Instruction(Op.END),
 )
+_NUMBER_COLUMNS = (
+    Instruction(Op.CHUNKS),
+    Instruction(Op.IADD, CODE["o"], CODE["s0"], CODE["iota"]),
+    Instruction(Op.NEXT, imm=1),
+    Instruction(Op.END),
+)
 _COUNT = (
     Instruction(Op.REPEAT),
     Instruction(Op.IADD, CODE["r0"], CODE["r0"], CODE["rep"]),
@@ -71,6 +77,13 @@ def outer(tb: NpuTestbench) -> VectorCommand:
     return vector_command(0, rows=1, cols=1, batch=(2, count), inputs=[source], output=output)
 
 
+def columns(tb: NpuTestbench) -> VectorCommand:
+    """Return a row of columns, each a word plus its own index; many are left after the first chunk, too."""
+    count = many() + tb.config.vector_length
+    source = Stream(random_words(tb, count))
+    return vector_command(0, rows=1, cols=count, inputs=[source], output=Stream(tb.destination(4 * count)))
+
+
 def segments(tb: NpuTestbench) -> VectorCommand:
     """Return a row of many segments of one element, read and written."""
     count = many()
@@ -88,6 +101,7 @@ COUNTS: dict[str, tuple[tuple[Instruction, ...], Callable[[NpuTestbench], Vector
     "rows": (_NUMBER, rows),
     "inner": (_NUMBER, inner),
     "outer": (_NUMBER, outer),
+    "columns": (_NUMBER_COLUMNS, columns),
     "segments": (_WALK, segments),
     "repeats": (_COUNT, repeats),
 }

@@ -3,7 +3,6 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from echo_npu.backends.base import LaterCounters
 from echo_npu.language.check import check_memory
 from echo_npu.language.network import CHUNK, Candidates
+from echo_npu.language.runnable_step import RunnableStep
 from echo_npu.language.sampling import Sampling
 from echo_npu.tensor import DeviceTensor
 
@@ -24,13 +24,6 @@ NO_TOKEN = -1
 
 _LAST_ANSWERS: Final[WeakKeyDictionary["TextNetwork", object]] = WeakKeyDictionary()
 """For each network the answer that used its cache last: several generators may share one."""
-
-
-class RunnableStep(Protocol):
-    """A step that is ready to run."""
-
-    def run(self, **inputs: NDArray[np.int32]) -> object:
-        """Run it; `ids` are the tokens of a prompt, int32 [count]."""
 
 
 class TextNetwork(Protocol):
@@ -51,9 +44,9 @@ class TextNetwork(Protocol):
 
     def set_next(self, token: int) -> None: ...
 
-    def record_prompt(self, position: int, count: int) -> AbstractContextManager[RunnableStep]: ...
+    def record_prompt(self, position: int, count: int) -> RunnableStep: ...
 
-    def record_next(self, position: int) -> AbstractContextManager[RunnableStep]: ...
+    def record_next(self, position: int) -> RunnableStep: ...
 
     def bound(self, position: int, count: int) -> int: ...
 
@@ -207,7 +200,7 @@ class TextGenerator:
     def _step(
         self,
         tokens: Sequence[int],
-        record: Callable[[TextNetwork, int], AbstractContextManager[RunnableStep]],
+        record: Callable[[TextNetwork, int], RunnableStep],
         *,
         chooses: bool = True,
         **inputs: NDArray[np.int32],
@@ -275,9 +268,9 @@ class TextGenerator:
         return sampling.draw(self.network.logits.to_numpy()[0], self._random)
 
 
-def _record_prompt(network: TextNetwork, position: int, count: int) -> AbstractContextManager[RunnableStep]:
+def _record_prompt(network: TextNetwork, position: int, count: int) -> RunnableStep:
     return network.record_prompt(position, count)
 
 
-def _record_next(network: TextNetwork, position: int) -> AbstractContextManager[RunnableStep]:
+def _record_next(network: TextNetwork, position: int) -> RunnableStep:
     return network.record_next(position)

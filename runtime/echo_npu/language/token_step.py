@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +10,7 @@ from numpy.typing import NDArray
 from echo_npu.device import Device
 from echo_npu.driver.recorded_program import RecordedProgram
 from echo_npu.language.group import PLACES
+from echo_npu.language.runnable_step import RunnableStep
 from echo_npu.tensor import DeviceTensor
 
 
@@ -83,8 +82,8 @@ class TokenProgram:
             behind.copy_from(np.zeros(behind.shape, behind.dtype))
 
 
-class TokenStep:
-    """A step at one position; a context manager, for it runs as other steps do.
+class TokenStep(RunnableStep):
+    """A step of one token, by a program that others share.
 
     Args:
         program: prepares the step at once.
@@ -101,17 +100,9 @@ class TokenStep:
             raise TypeError(f"the step of a token has no input, got {', '.join(inputs)}")
         self._program.run(self._position)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-
-class PromptStep:
-    """A recorded step of tokens whose position is fixed; a context manager that closes it at the end.
+class PromptStep(RunnableStep):
+    """A recorded step of tokens whose position is fixed.
 
     Args:
         program: has the input `ids`.
@@ -127,10 +118,6 @@ class PromptStep:
         self._token.forget()
         self._program.run(**inputs)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Free the recorded program."""
         self._program.close()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from echo_npu.device import Device
 from echo_npu.driver.status import KnownCounters
 from echo_npu.language.group import GroupMemory, group_memory
 from echo_npu.language.network import Network, check_step
+from echo_npu.language.runnable_step import RunnableStep
 from echo_npu.language.share import Share, check_shares
 from echo_npu.models.gguf_model import GgufModel
 from echo_npu.sharding.devices import DeviceGroup, Gather, Spent
@@ -137,8 +137,8 @@ class ShardedNetwork:
         return max(shard.bound(position, count) for shard in self._shards)
 
 
-class ShardedStep:
-    """A step of a model on several devices, which records its phases as it runs; a context manager."""
+class ShardedStep(RunnableStep):
+    """A step of a model on several devices, which records its phases as it runs."""
 
     def __init__(
         self, group: DeviceGroup, shards: list[NetworkShard], position: int, count: int | None
@@ -162,11 +162,3 @@ class ShardedStep:
         for shard in self._shards if self._count is not None else ():
             shard.ids[: self._count].copy_from(inputs["ids"])
         self._group.run([shard.shard_step(self._position, self._count) for shard in self._shards])
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass

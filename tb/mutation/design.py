@@ -20,7 +20,7 @@ from typing import Any
 from pyslang import parsing
 
 from tb.mutation.syntax import RtlSource, Site, children, kind_of
-from tb.mutation.unchanged import exclusive
+from tb.mutation.unchanged import comparisons_of, exclusive
 from tb.mutation.widths import Span, widths_of
 
 CLASSES = ("width", "handshake", "term", "extent", "stale", "priority", "sibling", "exchange")
@@ -103,6 +103,7 @@ class ChangedDesign:
         self._names = set(re.findall(r"\b[A-Za-z_]\w*", re.sub(r"//.*", "", source.text)))
         self._declared = dict(_declarations(source))
         self._arrays = set(_arrays(source))
+        self._comparisons = comparisons_of(source)
         self._clock = next((name for name in ("clk_i", "clk") if name in self._declared), "")
 
     def changes(self, site: Site) -> Iterator[Change]:
@@ -172,7 +173,7 @@ class ChangedDesign:
         rest = (
             f" else begin {self._text(second.elseClause.clause)} end" if second.elseClause is not None else ""
         )
-        if not exclusive(first_if, second_if):
+        if not exclusive(first_if, second_if, self._comparisons):
             swapped = f"if ({second_if}) begin {then} end else if ({first_if}) begin {first} end"
             yield Change("priority", f"{swapped}{rest}")
         yield Change("priority", f"if (({first_if}) || ({second_if})) begin {first} end{rest}")
@@ -185,7 +186,7 @@ class ChangedDesign:
             return
         first_if, first = self._text(node.predicate), self._text(node.left)
         second_if, then, rest = (self._text(each) for each in (second.predicate, second.left, second.right))
-        if not exclusive(first_if, second_if):
+        if not exclusive(first_if, second_if, self._comparisons):
             yield Change("priority", f"({second_if}) ? ({then}) : (({first_if}) ? ({first}) : ({rest}))")
         yield Change("priority", f"(({first_if}) || ({second_if})) ? ({first}) : ({rest})")
 

@@ -11,7 +11,8 @@ What is not written as a number may have any value here, so nothing depends on t
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyslang import parsing
@@ -31,6 +32,7 @@ _ONE_BIT = {
     *("GreaterThanExpression", "GreaterThanEqualExpression", "LogicalAndExpression", "LogicalOrExpression"),
     *("UnaryLogicalNotExpression", "UnaryBitwiseAndExpression", "UnaryBitwiseOrExpression"),
 }
+_ASSIGNED = r"(?<![\w.'])([A-Za-z_]\w*)\s*"
 _WRAPPERS = ("ParenthesizedExpression", "ConditionalPattern", "ConditionalPredicate")
 
 
@@ -61,17 +63,39 @@ def same_literal(source: RtlSource, node: Any, literal: str) -> bool:
     return changed & mask_of(source, other) == 0
 
 
-def exclusive(first: str, second: str) -> bool:
+def exclusive(first: str, second: str, named: Mapping[str, str] | None = None) -> bool:
     """Return whether two conditions never hold together: a term of one, of all that must hold, is the
-    other's negation, or both compare the same with two constants."""
-    for one in _terms(first):
-        for other in _terms(second):
+    other's negation, or both compare the same with two constants.
+
+    Args:
+        named: comparisons that have a name, as of `comparisons_of`.
+    """
+    named = {} if named is None else named
+    for one in (named.get(term, term) for term in _terms(first)):
+        for other in (named.get(term, term) for term in _terms(second)):
             if one in (f"!{other}", f"!({other})") or other in (f"!{one}", f"!({one})"):
                 return True
             left, right = _compared(one), _compared(other)
             if left and right and left[1] == right[1] and left[2] != right[2]:
                 return True
     return False
+
+
+def comparisons_of(source: RtlSource) -> dict[str, str]:
+    """Return the signals that are a comparison with a constant, whatever happens, by name.
+
+    Each is assigned once in the file, and what it compares is not assigned in the middle of a process or
+    function, so that all of them see the same value.
+    """
+    text = re.sub(r"//.*", "", source.text)
+    assigned = Counter(match[1] for match in re.finditer(rf"{_ASSIGNED}(?:<=|=)(?!=)", text))
+    inside = Counter(match[1] for match in re.finditer(rf"(?<!assign ){_ASSIGNED}=(?!=)", text))
+    found = {}
+    for match in re.finditer(rf"{_ASSIGNED}=(?!=)([^;]*);", text):
+        compared = _compared(_unwrapped(match[2]))
+        if compared and assigned[match[1]] == 1 and not inside[re.split(r"\W", compared[1])[0]]:
+            found[match[1]] = compared[0]
+    return found
 
 
 def mask_of(source: RtlSource, node: Any) -> int:
@@ -225,4 +249,4 @@ def _closing(text: str) -> int:
 
 def _compared(term: str) -> re.Match[str] | None:
     """Match a comparison for equality with a constant: what is compared, and the constant."""
-    return re.fullmatch(r"([\w.\[\]]+) == ([A-Z]\w*|\d\S*?)", term)
+    return re.fullmatch(r"([\w.\[\]]+) == ([A-Z]\w*|\d[\w']*)", term)

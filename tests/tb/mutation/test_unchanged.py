@@ -7,7 +7,7 @@ import pytest
 from tb.mutation import design
 from tb.mutation.operators import mutants_of
 from tb.mutation.syntax import RtlSource
-from tb.mutation.unchanged import exclusive
+from tb.mutation.unchanged import comparisons_of, exclusive
 
 PORTS = "input [31:0] a, b, c, input signed [31:0] s, t, input [3:0] n, output logic [31:0] d"
 
@@ -124,11 +124,37 @@ def test_masks_change_in_bits_that_count(tmp_path: Path, expression: str, wanted
         ("valid || last", "!valid", False),
         ("!(valid && last)", "valid", False),
         ("valid", "ready", False),
+        ("a == 8'(b)", "a == 8'(c)", False),
     ],
 )
 def test_conditions_that_exclude_one_another(first: str, second: str, *, never_both: bool) -> None:
     assert exclusive(first, second) == never_both
     assert exclusive(second, first) == never_both
+
+
+def test_names_of_comparisons(tmp_path: Path) -> None:
+    """What may change between two comparisons, or has two values, is left out."""
+    text = f"""module m ({PORTS});
+      logic is_one, is_two, odd, other, either;
+      assign is_one = kind_q == 2'd1;
+      assign odd = place == 2'd1;
+      assign either = a > b;
+      always_comb begin
+        is_two = (kind_q == 2'd2);  // is_two = 0;
+        place = n[1:0];
+        other = kind_q == 2'd2;
+        if (a) other = 0;
+      end
+      always_ff @(posedge clk) kind_q <= n[1:0];
+      sub u_sub (.is_one(is_one));
+    endmodule
+    """
+    found = comparisons_of(RtlSource(tmp_path / "m.sv", text))
+    assert found == {"is_one": "kind_q == 2'd1", "is_two": "kind_q == 2'd2"}
+    assert exclusive("ready && is_one", "is_two", found)
+    assert not exclusive("is_one", "is_one && ready", found)
+    assert not exclusive("is_one", "odd", found)
+    assert not exclusive("is_one", "is_two")
 
 
 def test_the_order_of_exclusive_conditions_is_left_alone(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from echo_npu.models.report import ProgressBar
 from echo_sim.numerals import Whole
 from scripts.llama_build import (
     PLACE,
@@ -102,15 +103,19 @@ def try_operations(
     """Return cases, supported and passed ones of each operation, and what failed, of all choices."""
     counts: dict[str, list[int]] = {}
     wrong = []
-    for which in chosen:
-        for name, parameters, verdict in results(program, environment, which):
-            count = counts.setdefault(name, [0, 0, 0])
-            count[0] += 1
-            count[1] += verdict != "not supported"
-            count[2] += verdict == "OK"
-            if verdict == "FAIL":
-                wrong.append(f"{name}({parameters})")
-                print(wrong[-1], flush=True)
+    before = committed()
+    expected = sum(cases for name, (cases, *_) in before.items() if name in chosen or chosen == [""])
+    with ProgressBar("cases", expected) as bar:
+        for which in chosen:
+            for name, parameters, verdict in results(program, environment, which):
+                count = counts.setdefault(name, [0, 0, 0])
+                count[0] += 1
+                count[1] += verdict != "not supported"
+                count[2] += verdict == "OK"
+                bar.advance(name)
+                if verdict == "FAIL":
+                    wrong.append(f"{name}({parameters})")
+                    print(wrong[-1], flush=True)
     return counts, wrong
 
 

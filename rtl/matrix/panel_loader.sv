@@ -402,7 +402,8 @@ module panel_loader
   assign panel_done = row_done && row_q + dim_t'(1) == pending.rows;
 
   assign write_o[0] = take && (row_last || entry_done || planes) && !head && (!packed_tiles || wanted);
-  assign write_o[1] = take && (filled > UnitBits'(EntryBeats) || planes);
+  // A panel with a single X tile has no neighbour: the next tile in memory is one of K.
+  assign write_o[1] = take && ((filled > UnitBits'(EntryBeats) && (XTileBits != 0 || pending.wide)) || planes);
   assign info_write_o = take && planes && converted_ends;
   assign scales_o   = {minima, !minima} & {2{take && entry_done && head && wanted}};
   assign write_data_o[0] = entries[EntryBits-1:0];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 `default_nettype none
+`include "npu_assert.svh"
 
 // On-chip memory of an operand's panels, with entries of Tile 32-bit words. Even
 // and odd tiles are in two banks, so two neighbouring tiles can be written in
@@ -28,6 +29,9 @@ module panel_memory #(
     if (read_i) read_bank_q <= read_addr_i[LaneBits];
   end
   assign read_data_o = read_data[read_bank_q];
+
+  `NPU_ASSERT(TwoBanks, !(write_i[1] && write_addr_i[LaneBits]),
+              "the neighbour of an entry in bank 1 would replace it: two entries in one bank")
 
   for (genvar bank = 0; bank < 2; bank++) begin : g_bank
     logic write;

@@ -16,15 +16,23 @@ from echo_npu.commands.packets import (
     matmul_packets,
     memcpy_packets,
 )
-from echo_npu.commands.vector_command import Stream
+from echo_npu.commands.vector_command import RowIndices, Stream
 from echo_npu.errors import NpuDeviceError
+from echo_npu.formats import FORMATS
+from echo_npu.model.blocks import matmul_blocks
+from echo_npu.spec.data_types import Blocks
 from echo_npu.vector import Builder, Program
+from tb.stimulus.operands import packed_tiles
 
 GIB = 1 << 30
 M, K, N = 5, 6, 7
 LENGTH = 40
 TABLE_ROWS, ROW_BYTES = 30_000, 1 << 18  # 7.3 GiB
 PICKED = (0, 16_384, 29_999, 16_383)  # row 16384 begins 4 GiB behind the table
+MANY = 130
+"""Rows of a matrix in several blocks of any configuration."""
+FAR = 0x0380_0000
+"""Bytes from one of these rows to the next: those of the last blocks begin 4 GiB behind the first."""
 
 
 def _program() -> Program:
@@ -171,7 +179,140 @@ def added(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
     return read(npu, target, a), a + 2 * b
 
 
-WORK = (product, vector, gathered, copied, added)
+def far_rows(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Return a product whose blocks of rows begin 4 GiB behind its operands, and what it must be."""
+    at = Borders.of(npu)
+    a, b = numbers(MANY, 3, seed=50), numbers(3, 2, seed=51)
+    for row in range(MANY):
+        write(npu, at.weight + 64 + row * FAR, a[row])
+    right = write(npu, at.weight_end - 4096, b)
+    target = at.activation + 64
+    npu.execute(matmul_packets(at.weight + 64, right, target, MANY, 3, 2, row_strides=(FAR, 0, FAR)))
+    return np.stack([read(npu, target + row * FAR, b[0]) for row in range(MANY)]), a @ b
+
+
+def transposed(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Return a product of transposed operands, with blocks along K and N 4 GiB on, and what it must be."""
+    at = Borders.of(npu)
+    a, b = numbers(K, M, seed=52), numbers(MANY, K, seed=53)
+    left, right, far = at.weight + 64, at.weight + (1 << 20), 0x5000_0000
+    for row in range(K):
+        write(npu, left + row * far, a[row])
+    for row in range(MANY):
+        write(npu, right + row * FAR, b[row])
+    target = at.activation + 64
+    npu.execute(
+        matmul_packets(left, right, target, M, K, MANY, trans_a=True, trans_b=True, row_strides=(far, FAR, 0))
+    )
+    expected = a.T @ b.T
+    return read(npu, target, expected), expected
+
+
+def batched(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Return products in batches up to 7 GiB apart, inner and outer ones, and what they must be."""
+    at = Borders.of(npu)
+    strides = (0xC000_0000, 0xFFFF_FFC0)
+    a, b = numbers(2, 2, 3, 4, seed=54), numbers(2, 2, 4, 5, seed=55)
+    left, right, target = at.weight + 4096, at.weight + 8192, at.activation + 64
+    places = [(outer, inner) for outer in range(2) for inner in range(2)]
+    for outer, inner in places:
+        moved = inner * strides[0] + outer * strides[1]
+        write(npu, left + moved, a[outer, inner])
+        write(npu, right + moved, b[outer, inner])
+    npu.execute(
+        matmul_packets(
+            left,
+            right,
+            target,
+            3,
+            4,
+            5,
+            batch=(2, 2),
+            src1_batch_strides=strides,
+            src2_batch_strides=strides,
+            dst_batch_strides=strides,
+        )
+    )
+    expected = (a @ b).reshape(4, 3, 5)
+    found = [
+        read(npu, target + inner * strides[0] + outer * strides[1], expected[0]) for outer, inner in places
+    ]
+    return np.stack(found), expected
+
+
+def packed(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Return a product with weights in blocks, whose rows of tiles are 2 GiB apart, and what it must be."""
+    at = Borders.of(npu)
+    m, k, n, stride = 33, 64, 48, 2 * GIB
+    generator = np.random.default_rng(56)
+    tiles = packed_tiles(generator, Blocks.Q4_0, n, k)
+    a = generator.standard_normal((m, k)).astype(np.float32)
+    for row, each in enumerate(tiles):
+        write(npu, at.weight + 64 + row * stride, np.ascontiguousarray(each.reshape(-1)))
+    source, target = write(npu, at.activation + 7 * GIB, a), at.activation + 64
+    npu.execute(
+        matmul_packets(
+            source, at.weight + 64, target, m, k, n, blocks=Blocks.Q4_0, row_strides=(0, stride, 0)
+        )
+    )
+    expected = matmul_blocks(a, tiles, FORMATS[Blocks.Q4_0.label], n)
+    return read(npu, target, expected), expected
+
+
+def scattered(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Return the rows of a table of more than 4 GiB that a scatter has written, and what they must be."""
+    at = Borders.of(npu)
+    b = Builder("rows")
+    x = b.stream(0)
+    with b.chunks(advance=[x]):
+        b.mov(b.out, x)
+    program = b.build()
+    rows = numbers(len(PICKED), 8, seed=57)
+    source, target = write(npu, at.weight + 64, rows), at.activation + 64
+    listed = write(npu, at.seam - 12, np.array(PICKED, np.int64))
+    npu.vector(
+        program,
+        rows=len(PICKED),
+        cols=8,
+        inputs=[Stream(source, row_stride=32)],
+        output=Stream(target, row_stride=ROW_BYTES),
+        indices=RowIndices(listed, table_rows=TABLE_ROWS, wide=True),
+    )
+    return np.stack([read(npu, target + number * ROW_BYTES, rows[0]) for number in PICKED]), rows
+
+
+def chained(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Return the sum of the last elements that a copy writes across the seam, and what it must be."""
+    at = Borders.of(npu)
+    values, ones = numbers(1 << 14, seed=58), np.ones((LENGTH, 1), np.float32)
+    source, right = write(npu, at.activation, values), write(npu, at.activation + GIB, ones)
+    half, target = values.nbytes // 2, at.activation + 2 * GIB
+    end = at.seam + half
+    write(npu, end - 4 * LENGTH, np.zeros(LENGTH, np.float32))
+    npu.submit_batch(
+        [
+            *memcpy_packets(source, at.seam - half, values.nbytes),
+            *matmul_packets(end - 4 * LENGTH, right, target, 1, LENGTH, 1),
+        ]
+    )
+    npu.wait()
+    expected = values[-LENGTH:] @ ones
+    return read(npu, target, expected), expected
+
+
+WORK = (
+    product,
+    vector,
+    gathered,
+    copied,
+    added,
+    far_rows,
+    transposed,
+    batched,
+    packed,
+    scattered,
+    chained,
+)
 
 
 def refused(npu: Device, commands: Submission) -> tuple[int, int]:
@@ -185,7 +326,10 @@ def refused(npu: Device, commands: Submission) -> tuple[int, int]:
 
 
 def refusals(npu: Device) -> list[tuple[int, int]]:
-    """Return the errors of commands whose operands lie outside of memory, at every border of it."""
+    """Return the errors of commands whose operands lie outside of memory, at every border of it.
+
+    The index of the last one lies outside of its table.
+    """
     at = Borders.of(npu)
 
     def copy(source: int, target: int, nbytes: int = 8) -> Submission:
@@ -207,5 +351,6 @@ def refusals(npu: Device) -> list[tuple[int, int]]:
         copy(good, 0x2000_0000),
         copy(good + 64, good, 128),
         [NpuCommandPacket(Opcode.ADD_TENSOR, Flags.NONE, at.weight, at.weight, at.activation, m=1 << 30)],
+        gather_packets(at.weight, write(npu, good, np.full(1, -1, np.int32)), at.activation, 1, 8, 4),
     ]
     return [refused(npu, command) for command in commands]

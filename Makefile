@@ -50,7 +50,8 @@ ON     ?=
 LIBERTY ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export OPS TEST CONFIG KIND WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET BLOCK ON LIBERTY
+export OPS TEST CONFIG KIND WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET BLOCK ON LIBERTY \
+       LLAMA_BACKEND SYNTH_CONFIG MUTANTS
 
 # The backend of a model, and how many simulations of one run it has at a time.
 FARM = --backend "$$BACKEND" $(if $(filter rtlfarm,$(BACKEND)),--jobs "$$JOBS")
@@ -97,7 +98,7 @@ torch-compile: $(VENV)/.torch ## torch.compile on the RTL: a decoder layer with 
 qwen2: $(VENV)/.torch-models ## Qwen2 of transformers on the RTL: forward, backward, generate; SHAPE=0.5b: a layer of Qwen2-0.5B, forward
 	@$(PY) examples/torch/qwen2.py --backend "$$BACKEND" --config "$$CONFIG" --shape "$$SHAPE"
 lora: $(VENV)/.torch-models $(if $(filter smollm2,$(MODEL)),$(VENV)/.models) ## a LoRA of peft on the RTL: STEPS=5 of training it in a tiny Qwen2; MODEL=smollm2 BACKEND=cmodel REPLAY=3: step 3 on the RTL too
-	@$(PY) examples/torch/lora.py --model "$(or $(MODEL),tiny)" --backend "$$BACKEND" --config "$$CONFIG" --steps "$$STEPS" \
+	@$(PY) examples/torch/lora.py --model "$${MODEL:-tiny}" --backend "$$BACKEND" --config "$$CONFIG" --steps "$$STEPS" \
 	    $(if $(REPLAY),--replay "$$REPLAY")
 
 .PHONY: llama
@@ -161,7 +162,7 @@ MUTANTS = $(if $(filter command environment override,$(firstword $(origin N))),$
 
 .PHONY: mutate
 mutate: $(VENV)/.sim $(VENV)/.dev ## N=300 mutants of the RTL, each against the regression; SEED=1 JOBS=2, MUTANT=17,18
-	@$(PY) -m tb mutate --count "$(MUTANTS)" --jobs "$$JOBS" $(if $(MUTANT),--only "$$MUTANT")
+	@$(PY) -m tb mutate --count "$$MUTANTS" --jobs "$$JOBS" $(if $(MUTANT),--only "$$MUTANT")
 
 .PHONY: bugs
 bugs: $(VENV)/.sim $(VENV)/.dev ## puts each known bug of tests/bugs into the RTL: the regression must find it; JOBS=2 BUG=name, SEARCH=1: the random campaigns, CHUNKS=1: the farm
@@ -178,7 +179,7 @@ fusesoc: $(VENV)/.sim $(VENV)/.dev ## a target of echo_npu.core; TARGET=lint, TA
 
 .PHONY: synth
 synth: $(VENV)/.dev $(VENV)/.verify ## Yosys: cells, area, longest path, FPGA resources of each block; hours, BLOCK=skid_buffer: seconds; CONFIG=small ON=osu018,ecp5 LIBERTY=file JOBS=2 UPDATE=1
-	@$(PY) -m scripts.synth --config "$(SYNTH_CONFIG)" --block "$$BLOCK" --target "$$ON" --jobs "$$JOBS" \
+	@$(PY) -m scripts.synth --config "$$SYNTH_CONFIG" --block "$$BLOCK" --target "$$ON" --jobs "$$JOBS" \
 	    $(if $(LIBERTY),--liberty "$$LIBERTY") $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: formal
@@ -221,7 +222,7 @@ bench-torch: $(VENV)/.bench $(VENV)/.torch ## PyTorch's operator database on the
 
 .PHONY: llama-test
 llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-backend-ops, and SmolLM2's tokens; half an hour, SAMPLE=1: minutes; OPS="ADD MUL" BACKEND=cmodel UPDATE=1
-	@$(PY) -m scripts.llama test --backend "$(LLAMA_BACKEND)" --ops "$$OPS" --jobs "$$JOBS" \
+	@$(PY) -m scripts.llama test --backend "$$LLAMA_BACKEND" --ops "$$OPS" --jobs "$$JOBS" \
 	    $(if $(filter-out 0,$(SAMPLE)),--sample) $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: numerics

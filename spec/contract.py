@@ -463,6 +463,9 @@ def _check(contract: Contract) -> None:
         _check_codes(table, getattr(contract, table), CODE_BITS[table])
     _check_regions(contract)
     _check_flags(contract)
+    for error in contract.errors:
+        for stage in error.stages:
+            _one_of(f"errors.{error.name}", "stage", stage, STAGES)
     for packet in contract.packets:
         _check_packet(packet)
     for word in contract.words:

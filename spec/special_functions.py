@@ -23,8 +23,6 @@ FRACTION_BITS: Final = 32
 """Of a value and of a coefficient."""
 COEFFICIENT_BITS: Final = (32, 28, 22, 17)
 """Of the coefficients from the constant one up. The constant one's leading bit, 2^32, is not in its table."""
-ARGUMENT_BITS: Final = 24
-"""Of x, in units of 2^-24."""
 LOG2_E_BITS: Final = 37
 """Fraction bits of log2(e): the 5 bits behind them are zero."""
 LOG2_E: Final = 0x2E_2A8E_CA57

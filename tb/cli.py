@@ -79,6 +79,8 @@ def _status(body: Callable[..., CampaignResult | bool], options: dict[str, Any])
         if "seed" in options:
             print(f"seed {options['seed']}", flush=True)
         result = body(**options)
+        if isinstance(result, CampaignResult) and options["json"]:
+            result.save(options["json"])
     except (UnjudgedError, SimulationError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -89,11 +91,7 @@ def _status(body: Callable[..., CampaignResult | bool], options: dict[str, Any])
         stop_all()
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    if isinstance(result, bool):
-        return int(not result)
-    if options["json"]:
-        result.save(options["json"])
-    return int(not result.passed)
+    return int(not (result if isinstance(result, bool) else result.passed))
 
 
 def _printed(result: CampaignResult) -> CampaignResult:
@@ -185,7 +183,7 @@ def mutate(
     shard: Part = str(WHOLE),
     only: Annotated[
         WholeNumbers | None,
-        typer.Option(help="WholeNumbers of mutants, separated by commas.", **option(Wholes(Whole(1)))),
+        typer.Option(help="Numbers of mutants, separated by commas.", **option(Wholes(Whole(1)))),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Run first trials and module testbenches only.")

@@ -24,7 +24,7 @@ def environment() -> dict[str, str]:
         ToolMissingError: no Verilator, or nothing to run it with.
     """
     verilator = find_verilator()
-    # For a test bench with delays: what Verilator's own configure finds out for this compiler.
+    # For a testbench with delays: what Verilator's own configure finds out for this compiler.
     variables = {
         "CFG_CXXFLAGS_COROUTINES": "-fcoroutines",
         "CFG_CXXFLAGS_PCH_I": "-include",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -123,12 +122,6 @@ async def submit(dut: Any, transfer: Transfer) -> None:
     while not dut.desc_ready_o.value:
         await RisingEdge(dut.clk_i)
     dut.desc_valid_i.value = 0
-
-
-async def submit_all(dut: Any, transfers: Sequence[Transfer]) -> None:
-    """Submit transfers, one after another."""
-    for transfer in transfers:
-        await submit(dut, transfer)
 
 
 async def until_idle(dut: Any, most: int = 5000) -> None:

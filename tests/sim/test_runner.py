@@ -145,11 +145,13 @@ def test_selection() -> None:
         (["SIM=verilator", "TEST=nop", "SEED=abc"], "SEED='abc': it must be a whole number"),
         (["SIM=verilator", "TEST=nop", "SEED=-1"], "SEED='-1': it must be a whole number from 0"),
         (["SIM=verilator", "TEST=nop", "JOBS=0"], "'0': it must be a whole number from 1"),
+        (["mutate", 'N=7"'], "'7\"': it must be a whole number from 1"),
     ],
 )
 def test_make_refuses_with_a_sentence(arguments: list[str], words: str) -> None:
     """The refusal passes through make, here in this environment instead of .venv."""
-    command = ["make", *arguments, f"PY={sys.executable}", "-o", ".venv/.sim", "-o", ".venv/.base"]
+    there = [word for name in ("base", "sim", "dev") for word in ("-o", f".venv/.{name}")]
+    command = ["make", *arguments, f"PY={sys.executable}", *there]
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))
     }

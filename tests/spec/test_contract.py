@@ -18,6 +18,7 @@ TEXT = (ROOT / SOURCE).read_text(encoding="utf-8")
         ('shape = "', '{m}x{n}"', '{m}x{q}"', "shape names 'q'; it is one of m, k, n, count"),
         ("DONE = { code = ", "2", "1", "states.DONE: code 1 is that of BUSY"),
         ("TIMEOUT = { code = ", "17", "256", "errors.TIMEOUT: code 256 does not fit into 8"),
+        ('BAD_OPCODE = { code = 1, stages = ["', "check", "chek", "BAD_OPCODE: stage 'chek'; it is one of"),
         ("INT8 = { code = ", "3", "4", "data_types.INT8: code 4 does not fit into 2 bits"),
         ("BIAS = { bit = ", "12", "11", "flags.BIAS: bit 11 belongs to COL_SCALE"),
         ("EXT = { bit = ", "31", "32", "flags.EXT: bit 32 is outside of the 32 bits"),

@@ -147,10 +147,6 @@ class RegionAllocator:
             return f"pointer 0x{address:08x} lies inside the allocation 0x{start:08x} of {size} bytes"
         return f"pointer 0x{address:08x} is not an allocation of the {self.region.name} region (freed twice?)"
 
-    def size_of(self, address: int) -> int | None:
-        """Return the bytes of the block that starts at `address`, None if there is none."""
-        return self._used.get(address)
-
     @property
     def largest_free_block(self) -> int:
         return max((size for _, size in self._free), default=0)

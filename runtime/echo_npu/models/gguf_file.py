@@ -21,7 +21,11 @@ class GgufFile:
 
     def __init__(self, path: Path) -> None:
         gguf = require("gguf")
-        if not path.is_file():
+        try:
+            there = path.is_file()
+        except OSError as error:  # of a name that is too long, or in a folder that may not be read
+            raise FileNotFoundError(f"there is no model file {path}: {error.strerror}") from None
+        if not there:
             raise FileNotFoundError(f"there is no model file {path}")
         self.file_name = path.name
         self._dequantize = gguf.quants.dequantize

@@ -137,7 +137,7 @@ def test_a_retained_block_stays_until_it_is_freed_and_released() -> None:
     assert allocator.malloc(64) == block
     allocator.retain(block)
     allocator.release(block)
-    assert allocator.size_of(block) == 64
+    assert allocator.block_at(block) == (block, 64)
     refuses(NpuPointerError, "not an allocation", allocator.retain, block + 128)
 
 
@@ -148,9 +148,9 @@ def test_a_retained_block_can_change_hands() -> None:
     allocator.free(block)
     allocator.adopt(block)
     allocator.release(block)
-    assert allocator.size_of(block) == 64
+    assert allocator.block_at(block) == (block, 64)
     allocator.free(block)
-    assert allocator.size_of(block) is None
+    assert allocator.block_at(block) is None
 
 
 def test_the_block_in_which_an_address_lies() -> None:

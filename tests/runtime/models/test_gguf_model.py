@@ -72,6 +72,7 @@ def test_a_stack_runs(path: Path, device: Device, twin: Device, layers: int) -> 
 
 def test_what_is_refused(path: Path) -> None:
     refuses(FileNotFoundError, r"small\.gguf", GgufModel, path)
+    refuses(FileNotFoundError, "model file a+: File name too long", GgufModel, Path("a" * 300))
     write_model(path)
     model = GgufModel(path)
     for index in (-1, LAYERS):

@@ -21,8 +21,6 @@ _IMMEDIATE: Final = frozenset(("add", "sub", "mul", "minimum", "maximum", "clamp
 
 _ROW_REGISTERS: Final = 2
 
-_COSTS: Final = {"load": 0.5, "exp": 12, "sigmoid": 20, "tanh": 20, "silu": 20, "gelu": 30, "div": 8}
-
 
 def generate(
     name: str, root: Value, sources: Sequence[str], single: Sequence[bool], target: str, *, kept: bool

@@ -11,7 +11,6 @@ from echo_npu.vector.program import Builder
 NEGATIVE: Final = 0b0_0000_0111  # below -0
 ZERO: Final = 0b0_0001_1000
 INFINITE: Final = 0b0_1000_0001
-POSITIVE_INFINITE: Final = 0b0_1000_0000
 NAN: Final = 0b1_0000_0000
 
 SIGN: Final = 0x8000_0000

@@ -27,6 +27,7 @@ from echo_npu.commands.packets import (
 )
 from echo_npu.register_ops import ReadReg, WriteReg
 from echo_npu.spec import registers as regs
+from echo_npu.spec.contract import MAX_EXTENSION_WAIT
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
@@ -311,7 +312,7 @@ async def test_no_packet_hangs(tb: NpuTestbench) -> None:
 async def test_extension_never_comes(tb: NpuTestbench) -> None:
     """An announced extension that is not submitted becomes an error: a packet must not hang the device."""
     await tb.commands.submit(extended(copy())[:1])
-    assert await tb.commands.wait(200_000) == State.ERROR
+    assert await tb.commands.wait(MAX_EXTENSION_WAIT + 2_000) == State.ERROR
     state = await tb.state()
     assert (state.error_code, state.error_index) == (ErrorCode.BAD_EXTENSION, 0)
     tb.monitor.sync()

@@ -336,7 +336,7 @@ async def test_extension_never_comes(tb: NpuTestbench, present: int) -> None:
     """One of the announced extensions is not submitted, which becomes an error."""
     await prepare(tb)
     await tb.commands.submit(slots(command_words(LEGAL))[:present])
-    assert await tb.commands.wait(200_000) == State.ERROR
+    assert await tb.commands.wait(MAX_EXTENSION_WAIT + 2_000) == State.ERROR
     assert (await tb.state()).error_code == ErrorCode.BAD_EXTENSION
     tb.monitor.sync()
     tb.scoreboard.expect_no_extension()

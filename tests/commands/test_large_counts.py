@@ -140,11 +140,11 @@ async def test_rings(tb: NpuTestbench) -> None:
 
 @npu_test()
 async def test_longest_ring(tb: NpuTestbench) -> None:
-    """The largest ring wraps; a command fails whose number has more than 16 bits."""
+    """The largest ring wraps twice; a command fails whose number has more than 17 bits."""
     slots = (1 << 12) + 1 if stalled() else (1 << 16) - 1
-    commands = slots + tb.random.randint(300, 600)
+    commands = 2 * slots + tb.random.randint(300, 600)
     base = ACTIVATION.end - 64 * slots
-    await run_ring(tb, base, slots, commands, fails=slots + tb.random.randint(10, 200))
+    await run_ring(tb, base, slots, commands, fails=2 * slots + tb.random.randint(10, 200))
     bad = NpuCommandPacket(0x55)
     assert await tb.run([bad], "window") == State.ERROR
     await tb.commands.clear_error()

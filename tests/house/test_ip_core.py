@@ -2,7 +2,6 @@
 
 import re
 import shutil
-import tkinter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -95,6 +94,8 @@ class Interpreter:
 
     def __init__(self, *arguments: str) -> None:
         self.calls: list[list[str]] = []
+        # Some systems leave Tcl out of their Python.
+        tkinter = pytest.importorskip("tkinter", reason="this Python has no Tcl to run the scripts with")
         self._tcl = tkinter.Tcl()
         self._tcl.createcommand("record", self._record)
         self._tcl.eval("proc unknown {args} { record {*}$args }")

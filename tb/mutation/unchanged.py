@@ -71,11 +71,11 @@ def exclusive(first: str, second: str, named: Mapping[str, str] | None = None) -
         named: comparisons that have a name, as of `comparisons_of`.
     """
     named = {} if named is None else named
-    for one in (named.get(term, term) for term in _terms(first)):
-        for other in (named.get(term, term) for term in _terms(second)):
+    for one in _terms(first):
+        for other in _terms(second):
             if one in (f"!{other}", f"!({other})") or other in (f"!{one}", f"!({one})"):
                 return True
-            left, right = _compared(one), _compared(other)
+            left, right = _compared(named.get(one, one)), _compared(named.get(other, other))
             if left and right and left[1] == right[1] and left[2] != right[2]:
                 return True
     return False

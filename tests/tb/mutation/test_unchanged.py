@@ -153,6 +153,7 @@ def test_names_of_comparisons(tmp_path: Path) -> None:
     assert found == {"is_one": "kind_q == 2'd1", "is_two": "kind_q == 2'd2"}
     assert exclusive("ready && is_one", "is_two", found)
     assert not exclusive("is_one", "is_one && ready", found)
+    assert exclusive("is_one", "!is_one", found)
     assert not exclusive("is_one", "odd", found)
     assert not exclusive("is_one", "is_two")
 

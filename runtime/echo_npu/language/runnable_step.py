@@ -18,7 +18,7 @@ class RunnableStep(ABC):
             As `RecordedProgram.run`. TypeError: other inputs.
         """
 
-    def close(self) -> None:  # noqa: B027 - most steps hold nothing
+    def close(self) -> None:  # noqa: B027  (most steps hold nothing)
         """Free what it holds alone: nothing, unless it is recorded for its position."""
 
     def __enter__(self) -> Self:

@@ -1,6 +1,8 @@
 """Draw mutants of the RTL, run the regression on each, and report which were found."""
 
+import dataclasses
 import hashlib
+import re
 import shlex
 import time
 from collections import Counter
@@ -18,7 +20,11 @@ from tb.mutation.unreached import why_unreached
 from tb.results import CampaignResult, Item
 from tb.shard import Shard
 
+MUTATION = "mutation"
+"""Name of the campaign's results."""
+
 _PROVEN = "equivalent (proven: "
+_CLASS = re.compile(r", ([a-z ]+)\)$")
 
 
 def result_of(
@@ -68,7 +74,27 @@ def result_of(
             where = f"line {mutant.line}, {mutant.operator}"
             seconds_of = findings[number].seconds
             items.append(Item(mutant.identity, "survived", seconds_of, f"no test finds it ({where})", replay))
-    return CampaignResult("mutation", seed, seconds, dict(figures), items)
+    return CampaignResult(MUTATION, seed, seconds, dict(figures), items)
+
+
+def judged(result: CampaignResult, equivalents: Mapping[str, str]) -> CampaignResult:
+    """Return a campaign's result with the survivors that `equivalents` lists, by identity, as equivalent.
+
+    The figure `proven after` counts them.
+    """
+    figures = Counter(result.figures)
+    items = []
+    for item in result.items:
+        reason = equivalents.get(item.name) if item.status == "survived" else None
+        if reason is not None:
+            figures["survived"] -= 1
+            figures["equivalent"] += 1
+            figures["proven after"] += 1
+            if operator := _CLASS.search(item.message):
+                figures[f"{operator[1]} survived"] -= 1
+            item = dataclasses.replace(item, status="pass", message="", detail=f"equivalent: {reason}")
+        items.append(item)
+    return dataclasses.replace(result, figures=dict(figures), items=items)
 
 
 def report(result: CampaignResult) -> str:

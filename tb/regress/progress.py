@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +18,8 @@ class RegressionProgress:
 
     Attributes:
         folder: where they are.
-        what: the level, the seed, the commit and the choice of campaigns.
+        what: the level, the seed and the choice of campaigns.
+        commit: that the regression began with.
         date: when the regression began, ISO 8601.
         stretches: how often it was started.
         seconds: wall time of all stretches up to the last task that ended.
@@ -26,6 +27,7 @@ class RegressionProgress:
 
     folder: Path
     what: str
+    commit: str
     date: str
     stretches: int = 1
     seconds: float = 0.0
@@ -36,22 +38,23 @@ class RegressionProgress:
         return self.folder / "kept"
 
     @classmethod
-    def begin(cls, folder: Path, what: str, date: str) -> Self:
+    def begin(cls, folder: Path, what: str, commit: str, date: str) -> Self:
         """Begin anew: delete what is there."""
         shutil.rmtree(folder, ignore_errors=True)
-        new = cls(folder, what, date)
+        new = cls(folder, what, commit, date)
         new.kept.mkdir(parents=True)
         new._write()
         return new
 
     @classmethod
-    def resume(cls, folder: Path, what: str) -> Self:
+    def resume(cls, folder: Path, what: str, differing: Callable[[str], Collection[str]]) -> Self:
         """Go on with what is there.
 
-        Raises ValueError: there is nothing, it belongs to something else, or files differ from the commit.
+        Args:
+            differing: returns the files of the tree that differ from a commit and matter.
+
+        Raises ValueError: there is nothing, it belongs to something else, or files differ from its commit.
         """
-        if what.endswith(("-dirty", "unknown")):
-            raise ValueError(f"a regression of {what} cannot be resumed: files may have changed meanwhile")
         try:
             read = json.loads((folder / "run.json").read_text(encoding="utf-8"))
             old = cls(folder, **read)
@@ -59,6 +62,12 @@ class RegressionProgress:
             raise ValueError(f"there is no regression to resume in {folder.name}/") from None
         if old.what != what:
             raise ValueError(f"the regression to resume is of {old.what}, not of {what}")
+        if old.commit.endswith(("-dirty", "unknown")):
+            raise ValueError(
+                f"a regression of {old.commit} cannot be resumed: files may have changed meanwhile"
+            )
+        if files := ", ".join(sorted(differing(old.commit))):
+            raise ValueError(f"the regression to resume is of commit {old.commit}, from which {files} differ")
         old.stretches += 1
         old._write()
         return old
@@ -86,5 +95,6 @@ class RegressionProgress:
         return self.folder / f"{task.stem}.json"
 
     def _write(self) -> None:
-        values = {"what": self.what, "date": self.date, "stretches": self.stretches, "seconds": self.seconds}
+        values = dataclasses.asdict(self)
+        del values["folder"]
         write_whole(self.folder / "run.json", json.dumps(values) + "\n")

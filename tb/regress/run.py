@@ -6,13 +6,15 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
 
 from echo_sim.claims import claim
 from spec.marked_page import replace_part
+from tb.mutation.equivalents import LIST, load_equivalents
+from tb.mutation.mutant_campaign import MUTATION, judged
 from tb.regress.executors import executor
 from tb.regress.goals import judge
 from tb.regress.levels import Level
@@ -21,7 +23,7 @@ from tb.regress.report import Regression, append_history, junit, render, summary
 from tb.regress.task import KEPT, Task, TaskOutcome, run_task
 from tb.repository import ROOT
 from tb.results import CampaignResult, merged
-from tb.revision import revision
+from tb.revision import files_that_differ, revision
 
 REPORTS = ROOT / "reports" / "regress"
 ENDED = REPORTS / "ended"
@@ -77,7 +79,8 @@ def play(
     Args:
         where: the executor, as EXECUTOR names it.
         only: regular expression for the campaigns to run.
-        resume: go on with an interrupted regression of this level, seed and commit.
+        resume: go on with an interrupted regression of this level, seed and commit. One that has ended is
+            judged again: survivors that the list of equivalent mutants has by now are equivalent.
         json: additional file for the results.
         update: write the summary into the docs.
 
@@ -90,13 +93,12 @@ def play(
     if not claim(REPORTS):
         raise ValueError(f"another regression of this tree writes to {REPORTS.relative_to(ROOT)}")
     chosen = executor(where, jobs)
-    commit = revision()
-    what = " ".join([f"level {level.name}, seed {seed}", *([f"ONLY={only}"] if only else []), f"at {commit}"])
+    what = " ".join([f"level {level.name}, seed {seed}", *([f"ONLY={only}"] if only else [])])
     if resume:
-        progress = RegressionProgress.resume(ENDED, what)
+        progress = RegressionProgress.resume(ENDED, what, changed_since)
     else:
         date = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
-        progress = RegressionProgress.begin(ENDED, what, date)
+        progress = RegressionProgress.begin(ENDED, what, revision(), date)
     closing = [
         dataclasses.replace(
             task, arguments=tuple(word.replace(KEPT, str(progress.kept)) for word in task.arguments)
@@ -112,12 +114,12 @@ def play(
     numbers = range(len(done) + 1, len(tasks) + 1)
     outcomes += _followed(chosen.run(left), numbers, progress, console)
     outcomes += _followed(map(run_task, closing), range(1, len(closing) + 1), progress, console)
-    results = collect(outcomes)
+    results = judged_by_hand(collect(outcomes), load_equivalents())
     by_name = {result.name: result for result in results}
     goals = [goal for goal in level.goals if re.search(only, goal.campaign)]
     regression = Regression(
         level.name,
-        commit,
+        progress.commit,
         seed,
         progress.date,
         progress.seconds,
@@ -142,6 +144,17 @@ def play(
         console.print(f"replay: {item.replay}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {(REPORTS / 'index.html').relative_to(ROOT)}", highlight=False)
     return regression.passed
+
+
+def changed_since(commit: str) -> list[str]:
+    """Return the files that differ from a commit, without those that decide no outcome of a task: the proofs
+    of survivors, and the page with the last table."""
+    return [name for name in files_that_differ(commit) if ROOT / name not in (LIST, PAGE)]
+
+
+def judged_by_hand(results: Iterable[CampaignResult], equivalents: Mapping[str, str]) -> list[CampaignResult]:
+    """Return the results with the survivors that were proven equivalent since their campaign ended."""
+    return [judged(result, equivalents) if result.name == MUTATION else result for result in results]
 
 
 def again(level: Level, seed: int, only: str) -> str:

@@ -55,6 +55,20 @@ def test_a_proven_survivor_is_equivalent() -> None:
     assert re.search(r"^m\.sv +3  small: module, equal in every state$", text, re.MULTILINE)
 
 
+def test_a_survivor_is_equivalent_once_somebody_has_proven_it() -> None:
+    survivors = {1: FINDINGS[1], 2: FINDINGS[2], 3: FINDINGS[2]}
+    before = mutant_campaign.result_of(MUTANTS, survivors, {}, {4: "not an lvalue"}, 7, "", 60.0)
+    after = mutant_campaign.judged(
+        before, {mutant(1).identity: "Wrong.", mutant(2).identity: "Nobody looks."}
+    )
+    names = ("killed", "survived", "equivalent", "proven after", "constant killed", "constant survived")
+    assert [after.figures[name] for name in names] == [1, 1, 1, 1, 1, 1]
+    assert [item.status for item in after.items] == ["pass", "pass", "survived", "pass"]
+    assert after.items[0] == before.items[0], "what a test has found is not equivalent"
+    assert (after.items[1].detail, after.items[1].message) == ("equivalent: Nobody looks.", "")
+    assert mutant_campaign.judged(before, {}) == before
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

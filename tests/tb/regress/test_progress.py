@@ -12,19 +12,23 @@ from tb.regress.task import TaskOutcome
 from tests.refusals import refuses
 from tests.tb.regress.tasks import result, writer
 
-WHAT = "level full, seed 7, at abc123"
+WHAT = "level full, seed 7"
 
 
 def outcome(name: str, **kept: bytes) -> TaskOutcome:
     return TaskOutcome(writer("marks", name), result("try", "pass", "fail"), "", "", kept)
 
 
+def nothing(_: str) -> list[str]:
+    return []
+
+
 def test_what_has_ended_is_there_again(tmp_path: Path) -> None:
-    before = RegressionProgress.begin(tmp_path / "ended", WHAT, "2030-01-02")
+    before = RegressionProgress.begin(tmp_path / "ended", WHAT, "abc123", "2030-01-02")
     first = outcome("a task/1", bins=b"12")
     before.save(first, 3.0)
-    after = RegressionProgress.resume(tmp_path / "ended", WHAT)
-    assert (after.date, after.stretches, after.seconds) == ("2030-01-02", 2, 3.0)
+    after = RegressionProgress.resume(tmp_path / "ended", WHAT, nothing)
+    assert (after.commit, after.date, after.stretches, after.seconds) == ("abc123", "2030-01-02", 2, 3.0)
     (found,) = after.ended([writer("marks", "another"), first.task])
     assert found.task is first.task
     assert list(found.result.items) == first.result.items
@@ -33,31 +37,48 @@ def test_what_has_ended_is_there_again(tmp_path: Path) -> None:
 
 
 def test_to_begin_is_to_forget(tmp_path: Path) -> None:
-    RegressionProgress.begin(tmp_path / "ended", WHAT, "").save(outcome("one", bins=b"12"), 3.0)
-    new = RegressionProgress.begin(tmp_path / "ended", WHAT, "")
+    RegressionProgress.begin(tmp_path / "ended", WHAT, "abc123", "").save(outcome("one", bins=b"12"), 3.0)
+    new = RegressionProgress.begin(tmp_path / "ended", WHAT, "abc123", "")
     assert new.ended([writer("marks", "one")]) == []
     assert not list(new.kept.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("what", "says"),
-    [
-        (WHAT.replace("7", "8"), "is of level full, seed 7, at abc123, not of level full, seed 8"),
-        (WHAT.replace("abc", "abd"), "not of level full, seed 7, at abd123"),
-        (WHAT + "-dirty", "files may have changed"),
-        ("level full, seed 7, at unknown", "files may have changed"),
-    ],
-)
-def test_anything_else_is_refused(tmp_path: Path, what: str, says: str) -> None:
-    RegressionProgress.begin(tmp_path / "ended", WHAT, "")
-    refuses(ValueError, says, RegressionProgress.resume, tmp_path / "ended", what)
+def test_another_regression_is_refused(tmp_path: Path) -> None:
+    RegressionProgress.begin(tmp_path / "ended", WHAT, "abc123", "")
+    says = "is of level full, seed 7, not of level full, seed 8"
+    refuses(ValueError, says, RegressionProgress.resume, tmp_path / "ended", "level full, seed 8", nothing)
+
+
+@pytest.mark.parametrize("commit", ["abc123-dirty", "unknown"])
+def test_what_no_commit_describes_is_refused(tmp_path: Path, commit: str) -> None:
+    RegressionProgress.begin(tmp_path / "ended", WHAT, commit, "")
+    says = f"{commit} cannot be resumed: files may have changed"
+    refuses(ValueError, says, RegressionProgress.resume, tmp_path / "ended", WHAT, nothing)
+
+
+def test_files_that_differ_are_named(tmp_path: Path) -> None:
+    RegressionProgress.begin(tmp_path / "ended", WHAT, "abc123", "")
+
+    def differing(commit: str) -> list[str]:
+        return ["rtl/npu_top.sv", "Makefile"] if commit == "abc123" else []
+
+    says = "is of commit abc123, from which Makefile, rtl/npu_top.sv differ"
+    refuses(ValueError, says, RegressionProgress.resume, tmp_path / "ended", WHAT, differing)
+
+
+def test_only_proofs_and_the_table_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = ["docs/verification.md", "rtl/npu_top.sv", "tb/mutation/equivalents.toml", "docs/running.md"]
+    monkeypatch.setattr(run, "files_that_differ", lambda _: changed)
+    assert run.changed_since("abc123") == ["rtl/npu_top.sv", "docs/running.md"]
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", '{"what": 1', '{"when": 1}'])
 def test_a_damaged_or_missing_beginning_is_refused(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "run.json").write_text(text)
-    refuses(ValueError, "there is no regression to resume", RegressionProgress.resume, tmp_path, WHAT)
+    refuses(
+        ValueError, "there is no regression to resume", RegressionProgress.resume, tmp_path, WHAT, nothing
+    )
 
 
 def test_an_interrupted_regression_runs_the_rest(
@@ -71,6 +92,7 @@ def test_an_interrupted_regression_runs_the_rest(
         monkeypatch.setattr(run, name, tmp_path / place)
     monkeypatch.setattr(run, "ROOT", tmp_path)
     monkeypatch.setattr(run, "revision", lambda: "abc123")
+    monkeypatch.setattr(run, "files_that_differ", nothing)
     monkeypatch.setattr(run, "render", lambda *_: "")
 
     def play(resume: bool) -> bool:

@@ -114,7 +114,7 @@ waves: ## open a waveform with the project's view; WAVE=waves/<test>.vcd, else t
 .PHONY: test
 test: setup-all ## everything: lint, unit, RTL blocks, all ops on every configuration, models; JOBS=2
 	@$(PY) scripts/lint.py
-	@$(PY) -m pytest tests --numprocesses "$$JOBS" --dist loadfile
+	@$(PY) -m pytest tests --numprocesses "$$JOBS" --dist loadfile --no-loadscope-reorder
 
 # The modules of tests/rtlmodel that are about the device, not about the simulator.
 ON_BOARDS = blocks equality host_faults language matmul ops random_views recording simulation structured_ops

@@ -157,6 +157,9 @@ def _cases(name: Literal["faults", "fuzz"], most: int, text: str) -> None:
         count: Count = most,
         kind: Kind = "fast",
         shard: Part = str(WHOLE),
+        first: Annotated[
+            bool, typer.Option("--first", help="End with the first batch that has a failure.")
+        ] = False,
         replay: Replay = None,
         json: Json = None,
     ) -> CampaignResult:
@@ -165,7 +168,7 @@ def _cases(name: Literal["faults", "fuzz"], most: int, text: str) -> None:
         if replay:
             return _printed(case_campaign.replay(replay, name, seed))
         part = parse_shard(shard)
-        return _printed(case_campaign.play(name, config, seed, count, part, kind))
+        return _printed(case_campaign.play(name, config, seed, count, part, kind, first=first))
 
     cases.__name__, cases.__doc__ = name, text
     command(cases)

@@ -67,13 +67,18 @@ class CaseCampaign:
         self.figures: Counter[str] = Counter()
         self.failures: list[FailedCase] = []
 
-    def run(self, count: int, shard: Shard = WHOLE) -> None:
-        """Run batches until `count` faults or packets, or the shard's part of them, are reached."""
+    def run(self, count: int, shard: Shard = WHOLE, *, first: bool = False) -> None:
+        """Run batches until `count` faults or packets, or the shard's part of them, are reached.
+
+        Args:
+            first: end with the first batch that has a failure.
+        """
         size = BATCH_FAULTS if self.name == "faults" else BATCH_PACKETS
         batch = shard.part - 1
         wanted = -(-count // shard.parts)
         what = "faults" if self.name == "faults" else "packets"
-        while self.figures[what] < wanted and len(self.failures) < MOST_FAILURES and not self._not_ready:
+        most = 1 if first else MOST_FAILURES
+        while self.figures[what] < wanted and len(self.failures) < most and not self._not_ready:
             self.batch(batch, min(size, wanted - self.figures[what]))
             print(
                 f"batch {batch}: {self.figures[what]} {what}, {self.figures['cycles']} cycles,"
@@ -225,8 +230,13 @@ def replayed(path: Path, runner_name: str) -> list[str]:
     return []
 
 
-def play(name: Name, config: str, seed: int, count: int, shard: Shard, kind: Kind) -> CampaignResult:
+def play(
+    name: Name, config: str, seed: int, count: int, shard: Shard, kind: Kind, *, first: bool = False
+) -> CampaignResult:
     """Draw and judge `count` faults or packets, or the shard's part of them; keep the cases that fail.
+
+    Args:
+        first: end with the first batch that has a failure.
 
     Raises: as `echo_sim.build.build`.
     """
@@ -235,7 +245,7 @@ def play(name: Name, config: str, seed: int, count: int, shard: Shard, kind: Kin
     runner = CaseRunner(config, f"{name}-{load_config(config).name}-{seed}-{part}", kind)
     campaign = CaseCampaign(name, config, seed, runner)
     started = time.monotonic()
-    campaign.run(count, shard)
+    campaign.run(count, shard, first=first)
     result = campaign.result(time.monotonic() - started, shard)
     print(", ".join(f"{figure.replace('_', ' ')} {value}" for figure, value in result.figures.items()))
     return result

@@ -158,8 +158,14 @@ class FuzzCase(PredictedCase):
         if not spans:
             return
         edge = rng.choice((spans[0][0], spans[-1][1]))
-        self._write(regs.GUARD_BASE, max(0, edge + GUARD_BYTES * rng.choice((-2, -1, 0, 1))))
-        self._write(regs.GUARD_SIZE, GUARD_BYTES * rng.choice((1, 1, 2)))
+        base = max(0, edge + GUARD_BYTES * rng.choice((-2, -1, 0, 1))) // GUARD_BYTES * GUARD_BYTES
+        size = GUARD_BYTES * rng.choice((1, 1, 2))
+        if base and rng.random() < 0.5:  # results begin at multiples of an element, a copy does at any byte
+            nbytes, inside = rng.randint(1, GUARD_BYTES), rng.randint(0, 8)
+            place = rng.choice((base - nbytes + inside, base + size - inside))
+            slots = memcpy_command(PACKET_IMAGE, place, nbytes).slots
+        self._write(regs.GUARD_BASE, base + edge % GUARD_BYTES)  # the register ignores what is less
+        self._write(regs.GUARD_SIZE, size)
         self._submission(slots, by_ring=False)
         self._write(regs.GUARD_SIZE, 0)
 

@@ -1,7 +1,7 @@
 """Known bugs, kept as patches of the RTL, as changes behind the selector.
 
 A patch is a unified diff after sentences that describe the bug. A line `Tests: a, b` there names suites or
-tests to run first; all others follow. A line `Search: fuzz 30000` names a random campaign that must find the
+tests to run first; all others follow. A line `Search: fuzz 200000` names a random campaign that must find the
 bug too (see `searches`).
 """
 

@@ -1,6 +1,6 @@
 """Search for the known bugs with random campaigns, without the tests that were written for them.
 
-A line `Search: fuzz 30000`, `Search: uvm errors 20` or `Search: testbench vector/stream_window` in a patch of
+A line `Search: fuzz 200000`, `Search: uvm hazards 100` or `Search: testbench vector/stream_window` in a patch of
 tests/bugs names the campaign that must find the bug, and its size, or the module on whose testbench random
 traffic must find it.
 """
@@ -44,8 +44,9 @@ class Search:
         """Arguments of the Python interpreter."""
         if self.module:
             return ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/rtl/{self.module}"]
-        sequence = ["--sequence", self.sequence, "--first"] if self.sequence else []
-        return ["-m", "tb", self.campaign, *sequence, "--config", CONFIG, "--count", str(self.count)]
+        sequence = ["--sequence", self.sequence] if self.sequence else []
+        size = ["--config", CONFIG, "--count", str(self.count)]
+        return ["-m", "tb", self.campaign, *sequence, *size, "--first"]
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.campaign, self.sequence, self.module, str(self.count or ""))))

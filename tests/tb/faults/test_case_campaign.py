@@ -15,7 +15,7 @@ from echo_npu.spec.status import ErrorCode, State
 from echo_sim.build import COVERAGE_VARIABLE
 from tb.cli import main
 from tb.faults import case_campaign, fault_case
-from tb.faults.case_campaign import CaseCampaign, replayed
+from tb.faults.case_campaign import CaseCampaign, FailedCase, replayed
 from tb.faults.fault_case import KINDS, FaultCase
 from tb.faults.fuzz_case import FuzzCase
 from tb.faults.prediction import PredictedDevice
@@ -159,6 +159,21 @@ def test_a_device_that_fails_before_the_first_case_is_a_failure(
     assert failure.case == case_campaign.NOT_READY
     assert any(each.startswith("wrong: ") for each in failure.wrong)
     assert replayed(campaign.keep(failure, tmp_path), "tests-faults") == failure.wrong
+
+
+def test_the_first_failure_ends_it(monkeypatch: pytest.MonkeyPatch, runner: CaseRunner) -> None:
+    ran: list[int] = []
+
+    def batch(campaign: CaseCampaign, number: int, size: int) -> None:
+        ran.append(number)
+        campaign.figures["packets"] += size
+        campaign.failures += [FailedCase(number, 0, ["wrong"], [])] * number
+
+    monkeypatch.setattr(CaseCampaign, "batch", batch)
+    for first, batches in ((True, [0, 1]), (False, [0, 1, 2, 3])):
+        ran.clear()
+        CaseCampaign("fuzz", CONFIG, 1, runner).run(4 * case_campaign.BATCH_PACKETS, first=first)
+        assert ran == batches
 
 
 def test_one_beat_of_a_burst_fails(runner: CaseRunner, stage: FaultStage) -> None:

@@ -163,7 +163,7 @@ class FuzzCase(PredictedCase):
         if base and rng.random() < 0.5:  # results begin at multiples of an element, a copy does at any byte
             nbytes, inside = rng.randint(1, GUARD_BYTES), rng.randint(0, 8)
             place = rng.choice((base - nbytes + inside, base + size - inside))
-            slots = memcpy_command(PACKET_IMAGE, place, nbytes).slots
+            slots = [*memcpy_command(PACKET_IMAGE, place, nbytes).slots]
         self._write(regs.GUARD_BASE, base + edge % GUARD_BYTES)  # the register ignores what is less
         self._write(regs.GUARD_SIZE, size)
         self._submission(slots, by_ring=False)
@@ -450,6 +450,9 @@ class FuzzCase(PredictedCase):
             if device.state == State.BUSY or (aligned in _SUBMITTING and device.error):
                 had = len(device.pending)
                 device.drain()
+                # A command in the ring may have overwritten what `_may_write` has seen behind it.
+                if device.waits_for_extension and not device.error:
+                    device.give_up_extension()
                 self._settle(one, had, taken)
                 if self._undefined:
                     break

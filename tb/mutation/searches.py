@@ -1,8 +1,8 @@
 """Search for the known bugs with random campaigns, without the tests that were written for them.
 
-A line `Search: fuzz 200000`, `Search: uvm hazards 100` or `Search: testbench vector/stream_window` in a patch of
-tests/bugs names the campaign that must find the bug, and its size, or the module on whose testbench random
-traffic must find it.
+A line `Search: fuzz 200000`, `Search: uvm hazards 100` or `Search: testbench vector/stream_window` in a patch
+of tests/bugs names the campaign that must find the bug, and its most cases, or the module on whose testbench
+random traffic must find it.
 """
 
 import dataclasses

@@ -26,7 +26,10 @@ from tests.refusals import refuses
 def test_what_a_patch_may_name(text: str, search: Search) -> None:
     assert parse_search(text) == search
     assert str(search) == text
-    assert search.arguments[-1] == (f"tests/rtl/{search.module}" if search.module else str(search.count))
+    if search.module:
+        assert search.arguments[-1] == f"tests/rtl/{search.module}"
+    else:
+        assert search.arguments[-3:] == ["--count", str(search.count), "--first"]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ def test_a_search_that_finds_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(searches, "run_search", lambda *_: "")
     result = bugs.search(20, "fetched_packet_survives_its_slot")
     assert not result.passed
-    assert "fuzz 10000 does not find it" in result.items[0].message
+    assert "fuzz 200000 does not find it" in result.items[0].message
 
 
 def test_a_search_that_fails_without_a_bug_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

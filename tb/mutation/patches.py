@@ -6,6 +6,7 @@ bug too (see `searches`).
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,9 +48,10 @@ class Bug:
     search: Search | None = None
 
 
-def load_bugs() -> list[Bug]:
-    """Load all known bugs, sorted by name. Raises PatchError."""
-    return [load_bug(path) for path in sorted(FOLDER.glob("*.patch"))]
+@functools.cache
+def load_bugs() -> tuple[Bug, ...]:
+    """Load all known bugs, sorted by name, once. Raises PatchError."""
+    return tuple(load_bug(path) for path in sorted(FOLDER.glob("*.patch")))
 
 
 def load_bug(path: Path) -> Bug:
@@ -65,8 +67,7 @@ def load_bug(path: Path) -> Bug:
         raise PatchError(f"{path.name}: it must begin with what the bug is")
     edits: list[Edit] = []
     for name, changed in apply(path).items():
-        source = RtlSource(RTL / name)
-        edits += differences(source, RtlSource(RTL / name, changed))
+        edits += differences(_unchanged(name), RtlSource(RTL / name, changed))
     if not edits:
         raise PatchError(f"{path.name}: it changes nothing")
     names = tuple(name.strip() for name in hints[1].split(",")) if hints else ()
@@ -75,6 +76,12 @@ def load_bug(path: Path) -> Bug:
     except SearchError as error:
         raise PatchError(f"{path.name}: {error}") from None
     return Bug(path.stem, text.strip(), names, tuple(edits), campaign)
+
+
+@functools.cache
+def _unchanged(name: str) -> RtlSource:
+    """Parse a file of rtl/, once for all patches of it."""
+    return RtlSource(RTL / name)
 
 
 def apply(path: Path) -> dict[str, str]:

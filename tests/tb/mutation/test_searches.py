@@ -47,7 +47,7 @@ def test_the_patches_name_sequences_that_exist() -> None:
 
 @pytest.mark.sim
 def test_a_search_finds_its_bug() -> None:
-    result = bugs.search(20, "fetched_packet_survives_its_slot")
+    result = bugs.search(20, "host_read_without_room")
     assert result.passed, bugs.report(result)
     assert result.figures == {"bugs": 1, "bugs_found": 1}
     assert "FAIL" in result.items[0].detail
@@ -55,15 +55,15 @@ def test_a_search_finds_its_bug() -> None:
 
 def test_a_search_that_finds_nothing_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searches, "run_search", lambda *_: "")
-    result = bugs.search(20, "fetched_packet_survives_its_slot")
+    result = bugs.search(20, "host_read_without_room")
     assert not result.passed
-    assert "fuzz 200000 does not find it" in result.items[0].message
+    assert "faults 2000 does not find it" in result.items[0].message
 
 
 def test_a_search_that_fails_without_a_bug_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searches, "run_search", lambda *_: "FAIL something")
     with pytest.raises(UnchangedFailsError, match="fails without a change"):
-        bugs.search(20, "fetched_packet_survives_its_slot")
+        bugs.search(20, "host_read_without_room")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ import echo_npu.torch
 from echo_sim.numerals import Whole
 
 SENTENCE = "The systolic array multiplies."
-RATES = {"tiny": 2e-2, "smollm2": 2e-3}
+RATES = {"tiny": 2e-2, "smollm2": 1e-3}
 
 
 def tiny_model() -> tuple[torch.nn.Module, list[int]]:

@@ -12,7 +12,9 @@ import pytest
 import echo_npu
 from echo_npu import Device
 from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, memcpy_packets
-from echo_npu.spec.status import ErrorCode
+from echo_npu.spec import registers as regs
+from echo_npu.spec.contract import PACKET_BYTES
+from echo_npu.spec.status import ErrorCode, State
 from echo_sim.config import LEGAL, MEMORY, load_config
 from tests.large_memory import GIB, WORK, Borders, read, refusals, refused, write
 from tests.refusals import refuses
@@ -72,6 +74,35 @@ def test_the_ring_and_its_guard_lie_above_4_gib(pair: tuple[Device, Device]) -> 
             assert refused(npu, memcpy_packets(4 * GIB, base - 8, 8)) == (0, 0)
         finally:
             npu.limit()
+
+
+@pytest.mark.parametrize("slot", [1, 4, 7])
+def test_a_ring_lies_across_a_multiple_of_4_gib(pair: tuple[Device, Device], slot: int) -> None:
+    """The border lies before slot `slot` of 8; the last packets wrap around to the ring's beginning."""
+    for npu in pair:
+        at, slots = Borders.of(npu), 8
+        base = at.seam - slot * PACKET_BYTES
+        values = np.arange(1, 13, dtype=np.float32)
+        source = write(npu, at.activation + GIB, values)
+        target = write(npu, at.activation + 2 * GIB, np.zeros_like(values))
+        npu.reset()
+        for offset, value in (
+            (regs.RING_BASE, base & 0xFFFF_FFFF),
+            (regs.RING_BASE_HIGH, base >> 32),
+            (regs.RING_SIZE, slots),
+            (regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
+        ):
+            npu.backend.write_reg(offset, value)
+        for first, end in ((0, 7), (7, 12)):
+            for index in range(first, end):
+                (packet,) = memcpy_packets(source + 4 * index, target + 4 * index, 4)
+                write(npu, base + index % slots * PACKET_BYTES, np.frombuffer(packet.pack(), np.uint8))
+            npu.backend.write_reg(regs.RING_TAIL, end % slots)
+            while (state := npu.backend.read_reg(regs.STATUS) & 3) == State.BUSY:
+                pass
+            assert state == State.DONE
+        npu.reset()
+        assert np.array_equal(read(npu, target, values), values)
 
 
 @pytest.mark.parametrize("offset", [0, 3])

@@ -58,8 +58,9 @@ def test_an_adapter_of_smollm2_is_trained() -> None:
     except MissingExtraError as error:
         pytest.skip(str(error))
     result = run("lora.py", "--model", "smollm2", "--steps", "3")
-    first, _, last = result["losses"]
-    assert last < first - 1
+    first, second, last = result["losses"]
+    assert first > second > last
+    assert last < first - 0.5
     assert not result["operators on the CPU"]
 
 

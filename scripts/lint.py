@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -172,20 +173,24 @@ def check_paths(files: list[str] | None = None) -> None:
         raise CheckError("\n".join(f"{start} -> {end}: a path without a register" for start, end in paths))
 
 
+def _elaborated(config: NpuConfig) -> str:
+    """Check the design in a configuration, and return what memories it has; CheckError names it."""
+    latches = "select -assert-none t:$dlatch t:$adlatch %u clock_gate*/t:$dlatch %d"
+    try:
+        with tempfile.NamedTemporaryFile("r", suffix=".txt", dir=ROOT / "scripts") as file:
+            listing = f"tee -q -o {Path(file.name).relative_to(ROOT)} dump -m {memories.SELECTED}"
+            last = ["check -assert", latches, "memory_collect", listing]
+            _yosys(config, sources(), last, "--keep-hierarchy")
+            return file.read()
+    except CheckError as failure:
+        raise CheckError(f"configuration {config.name}:\n{failure}") from failure
+
+
 def check_yosys() -> None:
     """Yosys elaborates the synthesizable design: no latch but those of clock gates, no unknown module, no
     undriven or looped net. A large memory is in the memory cell, or docs/integration.md says why not."""
-    latches = "select -assert-none t:$dlatch t:$adlatch %u clock_gate*/t:$dlatch %d"
-    dumps = []
-    for config in configurations():
-        try:
-            with tempfile.NamedTemporaryFile("r", suffix=".txt", dir=ROOT / "scripts") as file:
-                listing = f"tee -q -o {Path(file.name).relative_to(ROOT)} dump -m {memories.SELECTED}"
-                last = ["check -assert", latches, "memory_collect", listing]
-                _yosys(config, sources(), last, "--keep-hierarchy")
-                dumps.append(file.read())
-        except CheckError as failure:
-            raise CheckError(f"configuration {config.name}:\n{failure}") from failure
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        dumps = list(pool.map(_elaborated, configurations()))
     found = memories.faults(dumps, memories.PAGE.read_text(encoding="utf-8"))
     if found:
         raise CheckError("\n".join(found))
@@ -247,7 +252,9 @@ def main() -> int:
     unknown = [name for name in chosen if name not in CHECKS]
     if unknown:
         parser.error(f"no check {', '.join(unknown)}; those that exist: {', '.join(CHECKS)}")
-    items = [judge(name) for name in chosen]
+    # The tools are processes of their own. The heavy ones are last in the list, and begin first.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        items = list(pool.map(judge, reversed(chosen)))[::-1]
     failed = [item for item in items if item.status != "pass"]
     for item in failed:
         print(f"{item.name}:\n{item.message}", file=sys.stderr)

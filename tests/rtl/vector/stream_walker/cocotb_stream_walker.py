@@ -17,6 +17,8 @@ CONFIGURATIONS: list[dict[str, int]] = [{}]
 Run = tuple[int, int]
 """Address and bytes."""
 
+ADDRESS_BITS = 32
+ROW_BITS = 25
 PORTS = ("resident", "constant", "rows", "batch0", "batch1")
 """The walker's inputs besides the stream."""
 
@@ -153,6 +155,82 @@ async def random_streams(dut: Any) -> None:
             assert count == stream["batch0"] * stream["batch1"], stream
         note(situations, stream)
         situations.saw(StreamWalkerSituation.AGAIN, not aborted)
+
+
+@cocotb.test()
+async def far_rows(dut: Any) -> None:
+    """Rows end where they shall and not earlier, whatever bit of their number is the highest or the first
+    that differs."""
+    await reset(dut)
+    for bit in range(2, ROW_BITS):
+        for rows in ((1 << bit) + 1, (1 << bit + 1) - 1):
+            stream = draw() | {"segs": 2, "passes": 1, "constant": 0, "rows": rows, "batch0": 2, "batch1": 1}
+            await begin(dut, stream)
+            for lower in range(bit):
+                await jump(dut, stream, rows - 1 - (1 << lower))
+                dut.desc_ready_i.value = 1
+                await RisingEdge(dut.clk_i)
+                dut.desc_ready_i.value = 0
+                await RisingEdge(dut.clk_i)
+                assert Transfer.of(dut.desc_o).addr == place(stream, 0, rows - (1 << lower)), "another row"
+            first = (1 << bit) - 2
+            await jump(dut, stream, first)
+            several = min(4, rows - 1 - first)  # without the last one, behind which the next batch begins
+            expected = [place(stream, 0, row) for row in range(first, first + several)]
+            expected += [place(stream, 0, rows - 2), place(stream, 0, rows - 1), place(stream, 1, 0)]
+            found = await take(dut, several)
+            await jump(dut, stream, rows - 2)
+            found += await take(dut, 3)
+            assert found == expected, f"{rows} rows"
+            await cut(dut)
+
+
+@cocotb.test()
+async def many_merged_rows(dut: Any) -> None:
+    """A transfer of all rows has their number, whatever bit is its highest."""
+    await reset(dut)
+    for bit in range(ROW_BITS):
+        rows = (1 << bit) + random.randrange(1 << bit)
+        await begin(dut, draw() | {"segs": 1, "passes": 1, "constant": 0, "rows": rows})
+        assert Transfer.of(dut.desc_o).rows == rows
+        await cut(dut)
+
+
+def place(stream: dict[str, int], batch0: int, row: int) -> int:
+    """Return the address of a row, of the bits that an address has."""
+    return (stream["addr"] + batch0 * stream["batch0_stride"] + row * stream["row_stride"]) % (
+        1 << ADDRESS_BITS
+    )
+
+
+async def jump(dut: Any, stream: dict[str, int], row: int) -> None:
+    """Set the walker's state to that before the transfer of a row, counted from 0, of the first batch.
+
+    A transfer that is offered must not change, so it is cut off before.
+    """
+    await cut(dut)
+    dut.row_q.value, dut.addr_q.value, dut.valid_q.value = row + 1, place(stream, 0, row), 1
+    await RisingEdge(dut.clk_i)
+
+
+async def take(dut: Any, count: int) -> list[int]:
+    """Take transfers; return their addresses."""
+    found = []
+    dut.desc_ready_i.value = 1
+    for _ in range(count):
+        await RisingEdge(dut.clk_i)
+        assert dut.desc_valid_o.value
+        found.append(Transfer.of(dut.desc_o).addr)
+    dut.desc_ready_i.value = 0
+    await RisingEdge(dut.clk_i)
+    return found
+
+
+async def cut(dut: Any) -> None:
+    """Abort the walk."""
+    await pulse(dut, "abort_i")
+    await RisingEdge(dut.clk_i)
+    assert not dut.desc_valid_o.value
 
 
 async def abort(dut: Any, situations: Situations) -> None:

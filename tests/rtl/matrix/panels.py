@@ -5,9 +5,20 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from echo_npu.formats import BLOCK
+from tb.blocks import parameter
 from tests.rtl.stimulus import CHANCES
 
-TILE, BLOCK_X, ADDRESS_BITS = 4, 32, 8
+
+def _block() -> int:
+    """Return the most rows or columns of a panel that is not wide; each feeder has one of the parameters."""
+    try:
+        return parameter("BlockN")
+    except KeyError:
+        return parameter("BlockM")
+
+
+TILE, BLOCK_X, ADDRESS_BITS = parameter("Tile"), _block(), parameter("AddrBits")
 K_TILES = (1 << ADDRESS_BITS - 1) // BLOCK_X
 
 
@@ -129,8 +140,8 @@ class PanelMemory(Generic[P]):
         assert address >> ADDRESS_BITS - 1 == self._done % 2, "a read of the other panel"
         place = address & (1 << ADDRESS_BITS - 1) - 1
         k, x, words = panel.find(place)
-        # A block of 32 values takes two tiles of an array of four rows.
-        assert bool(self._dut.read_ends_o.value) == bool(k // TILE % 2)
+        # A block of 32 values takes two tiles of an array of four rows, else a part of one.
+        assert bool(self._dut.read_ends_o.value) == (4 * TILE >= BLOCK or bool(k // TILE % 2))
         if self._loaded == self._done:
             assert (k if panel.k_rows else x) < self._rows, f"entry {place} has not come yet"
             self.early += 1

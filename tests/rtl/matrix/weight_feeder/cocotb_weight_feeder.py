@@ -10,12 +10,18 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
+from tb.blocks import parameter
 from tests.rtl.matrix.panels import BLOCK_X, K_TILES, TILE, Panel, PanelMemory, draw_size, draw_words, tiles
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-CONFIGURATIONS = [{"Tile": 4, "BlockN": 32, "AddrBits": 8, "ManyRows": 12}]
-MANY_ROWS = 12
+CONFIGURATIONS = [
+    {"Tile": 4, "BlockN": 32, "AddrBits": 8, "ManyRows": 12},
+    {"Tile": 16, "BlockN": 256, "AddrBits": 11, "ManyRows": 24},
+]
+MANY_ROWS = parameter("ManyRows")
+PATIENCE = 500 * TILE
+"""Clocks within which a block is there, at the slowest pace of the loader."""
 
 
 class WeightFeederSituation(Enum):
@@ -109,7 +115,7 @@ async def random_panels(dut: Any) -> None:
             words = [bits >> 32 * lane & 0xFFFF_FFFF for lane in range(len(row.words))]
             assert WeightRow(int(dut.weight_row_o.value), words) == row
             quiet = 0
-        assert quiet < 2000, "no weights come"
+        assert quiet < PATIENCE, "no weights come"
         situations.saw(WeightFeederSituation.WAITING, quiet > 20 and memory.pace == 1.0 and not free)
         if (done := memory.follow()) is not None:
             valid = False
@@ -130,4 +136,4 @@ async def random_panels(dut: Any) -> None:
             memory.forget()
             expected.clear()
             quiet = 0
-    assert panels > 100
+    assert panels > 400 // TILE

@@ -13,13 +13,21 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 from echo_npu.formats import BLOCK
 from echo_npu.spec.data_types import DataType
+from tb.blocks import parameter
 from tests.rtl.matrix.panels import BLOCK_X, K_TILES, TILE, Panel, PanelMemory, draw_size, draw_words, tiles
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
 
-CONFIGURATIONS = [{"Tile": 4, "BlockM": 32, "AddrBits": 8, "AccAddrBits": 7, "ManyRows": 12}]
-MANY_ROWS, ACC_ENTRIES, BLOCK_M = 12, 128, BLOCK_X
+CONFIGURATIONS = [
+    {"Tile": 4, "BlockM": 32, "AddrBits": 8, "AccAddrBits": 7, "ManyRows": 12},
+    {"Tile": 16, "BlockM": 128, "AddrBits": 10, "AccAddrBits": 10, "ManyRows": 24},
+]
+MANY_ROWS, ACC_ENTRIES, BLOCK_M = parameter("ManyRows"), 1 << parameter("AccAddrBits"), BLOCK_X
+N_TILES = 8 if TILE == 4 else 16
+"""Tiles of columns of a panel of the right operand that is not wide."""
 BLOCK_WORDS = BLOCK // 4
+SPLIT = TILE < BLOCK_WORDS
+"""Whether a block takes two tiles of K."""
 
 
 class ActivationFeederSituation(Enum):
@@ -114,8 +122,8 @@ def rows_of(panel: RowPanel) -> Iterator[ArrayRow]:
                 fours,
                 panel.planes,
                 bool(low),
-                panel.planes and bool(k // TILE % 2),
-                panel.first_k and (k == 0 or (panel.planes and k == TILE)),
+                panel.planes and (not SPLIT or bool(k // TILE % 2)),
+                panel.first_k and (k == 0 or (panel.planes and SPLIT and k == TILE)),
                 panel.last_k and k + TILE >= panel.kb,
                 m == 0 and not low,
                 m == panel.xb - 1 and plane is stored[-1],
@@ -130,7 +138,7 @@ def draw() -> RowPanel:
     """Draw a panel that fits."""
     flat = random.randrange(3)
     kb, mb = draw_size(TILE * K_TILES // (2 if flat == 2 else 1)), draw_size(BLOCK_M >> flat)
-    nb = draw_size(TILE * min(ACC_ENTRIES // (BLOCK_M >> flat), 16 if flat == 2 else 8))
+    nb = draw_size(TILE * min(ACC_ENTRIES // (BLOCK_M >> flat), N_TILES * (2 if flat == 2 else 1)))
     k0, kind = random.randrange(1000), random.choice(list(DataType))
     last_k = random.random() < 0.5
     depth = (k0 + kb) * (4 if kind == DataType.INT8 else 1)
@@ -245,4 +253,4 @@ async def random_panels(dut: Any) -> None:
             expected.clear()
             quiet = inside = 0
             begun = False
-    assert panels > 100
+    assert panels > 400 // TILE

@@ -17,7 +17,10 @@ from tests.rtl.matrix.vectors import VectorChannel, Vectors
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-CONFIGURATIONS = [{"DataWidth": 64, "Tile": 4, "BlockM": 32, "BlockN": 64}]
+CONFIGURATIONS = [
+    {"DataWidth": 64, "Tile": 4, "BlockM": 32, "BlockN": 64},
+    {"DataWidth": 256, "Tile": 16, "BlockM": 128, "BlockN": 512},
+]
 TILE, BLOCK_M, BLOCK_N = (parameter(name) for name in ("Tile", "BlockM", "BlockN"))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 
 from echo_npu.spec.data_types import DataType
+from tb.blocks import parameter
 from tests.rtl.matrix.arithmetic import Words, as_number, draw_words
 from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand
 from tests.rtl.matrix.epilogues import draw_epilogue, stored
@@ -20,8 +21,12 @@ from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
 from tests.rtl.transfers import Transfer
 
-CONFIGURATIONS = [{"DataWidth": 64, "Tile": 4, "BlockM": 32, "BlockN": 64, "RingBits": 6}]
-TILE, BLOCK_M, BLOCK_N, RING_BITS, BUS = 4, 32, 64, 6, 8
+CONFIGURATIONS = [
+    {"DataWidth": 64, "Tile": 4, "BlockM": 32, "BlockN": 64, "RingBits": 6},
+    {"DataWidth": 256, "Tile": 16, "BlockM": 128, "BlockN": 512, "RingBits": 10},
+]
+TILE, BLOCK_M, BLOCK_N, RING_BITS = (parameter(name) for name in ("Tile", "BlockM", "BlockN", "RingBits"))
+BUS = parameter("DataWidth") // 8
 
 
 class ResultDrainSituation(Enum):

@@ -209,7 +209,8 @@ class DeviceSession:
         if len(data) < protocol.GRAPH.size:
             raise ProtocolError(f"a graph of {len(data)} bytes")
         key, count, flags = protocol.GRAPH.unpack(data[: protocol.GRAPH.size])
-        if flags & ~(GraphFlag.REFUSE_NAN | GraphFlag.FUSE):
+        # The inverse of flags has known ones alone, that of an integer has all others.
+        if flags & ~int(GraphFlag.REFUSE_NAN | GraphFlag.FUSE):
             raise ProtocolError(f"a graph with the flags {flags}")
         if count > protocol.MAX_NODES:
             raise ValueError(f"a graph of {count} nodes, at most {protocol.MAX_NODES}")

@@ -1,5 +1,7 @@
 """A device server on the functional model, in a thread."""
 
+import contextlib
+import socket
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -21,6 +23,8 @@ def server_path(tmp_path: Path) -> Iterator[Path]:
     thread.start()
     yield path
     server.stop()
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as waker:
+        waker.connect(str(path))  # a server that waits for a client looks whether to stop only now and then
     thread.join(60)
     assert not thread.is_alive()
     assert not path.exists()

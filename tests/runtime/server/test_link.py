@@ -8,7 +8,7 @@ import pytest
 
 from echo_npu.server import link
 from echo_npu.server.link import Link
-from echo_npu.server.protocol import HEAD, MAX_MESSAGE, AnswerStatus
+from echo_npu.server.protocol import HEAD, MAX_MESSAGE, AnswerStatus, ProtocolError
 
 
 @pytest.fixture
@@ -40,6 +40,16 @@ def test_a_message_that_is_only_announced_takes_no_memory(ends: tuple[Link, sock
         assert tracemalloc.get_traced_memory()[1] < MAX_MESSAGE // 16
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("zero", "size"), [(1, 0), (1 << 31, 8), (0, MAX_MESSAGE + 1), (0, (1 << 64) - 1)])
+def test_a_head_that_no_message_has_breaks_the_protocol(
+    ends: tuple[Link, socket.socket], zero: int, size: int
+) -> None:
+    here, there = ends
+    there.sendall(HEAD.pack(3, zero, size) + bytes(100))
+    with pytest.raises(ProtocolError, match=f"a message of {size} bytes, .* reserved word {zero}$"):
+        here.receive()
 
 
 def test_a_side_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

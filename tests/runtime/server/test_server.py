@@ -72,6 +72,37 @@ def test_the_graphs_of_a_client_end_with_it(server_path: Path) -> None:
     assert free[1] == free[2]
 
 
+def test_what_a_connection_may_ask_for_and_when(server_path: Path) -> None:
+    number = protocol.NUMBER.pack(0)
+    for before, kind, data, words in (
+        ((), RequestKind.OPEN, number, "the first request is HELLO"),
+        ((), RequestKind.MEMORY, b"", "the first request is HELLO"),
+        (("hello",), RequestKind.MEMORY, b"", "a request of kind 3 before a device is open"),
+        (("hello",), 99, b"", "a request of kind 99 before a device is open"),
+        (("hello", "open", "hello"), RequestKind.OPEN, number, "this connection has a device already"),
+        (("refused",), RequestKind.OPEN, number, "the first request is HELLO"),
+        ((), RequestKind.HELLO, bytes(4), "4 bytes, expected 8"),
+        (("hello",), RequestKind.OPEN, bytes(4), "4 bytes, expected 8"),
+    ):
+        with ServerClient(server_path) as client:
+            for step in before:
+                if step == "open":
+                    client.send(RequestKind.OPEN, number)
+                    status, _, descriptors = client.receive()
+                    assert status == AnswerStatus.OK
+                    os.close(descriptors[0])
+                elif step == "hello":
+                    assert client.hello() == 2
+                else:
+                    with pytest.raises(AnswerError):
+                        client.hello(protocol.VERSION + 1)
+            client.send(kind, data)
+            status, answer, _ = client.receive()
+            assert (status, answer.decode()) == (AnswerStatus.BAD_MESSAGE, words)
+            with contextlib.suppress(ConnectionResetError):
+                assert client.connection.recv(1) == b""
+
+
 def test_a_device_that_does_not_exist(server_path: Path) -> None:
     with ServerClient(server_path) as client, pytest.raises(AnswerError, match="device 2 of 2"):
         client.open(2)
@@ -468,6 +499,57 @@ def test_the_request_under_way_is_answered_when_the_server_stops(
     assert not thread.is_alive()
 
 
+def test_a_device_that_cannot_be_opened_may_be_asked_for_again(tmp_path: Path) -> None:
+    path, failures = tmp_path / "server.sock", [SimulatorError("none"), ValueError("no"), TypeError("not")]
+
+    def make() -> Device:
+        if failures:
+            raise failures.pop()
+        return echo_npu.open("cmodel")
+
+    serving = DeviceServer(path, [make])
+    thread = threading.Thread(target=serving.serve, daemon=True)
+    thread.start()
+    try:
+        with ServerClient(path) as client:
+            for words in ("not", "no", "none"):
+                with pytest.raises(AnswerError, match=f"^device 0 cannot be opened: {words}$") as caught:
+                    client.open()
+                assert caught.value.status == AnswerStatus.DEVICE_FAILED
+            works(client.open())
+    finally:
+        serving.stop()
+        thread.join(60)
+
+
+def test_a_server_that_ends_closes_its_devices_and_its_socket(tmp_path: Path) -> None:
+    path, made, closed = tmp_path / "server.sock", [], []
+
+    def make() -> Device:
+        device = echo_npu.open("cmodel")
+        close = device.close
+
+        def noted() -> None:
+            closed.append(device)
+            close()
+
+        device.close = noted  # type: ignore[method-assign]
+        made.append(device)
+        return device
+
+    serving = DeviceServer(path, [make] * 3)
+    thread = threading.Thread(target=serving.serve, daemon=True)
+    thread.start()
+    for number in (0, 2):
+        with opened(path, number) as client:
+            works(client)
+    serving.stop()
+    thread.join(60)
+    assert len(made) == 2
+    assert closed == made
+    assert serving._listener.fileno() == -1
+
+
 def test_a_device_that_dies_is_an_error_and_a_new_one_for_the_next_client(tmp_path: Path) -> None:
     path, made = tmp_path / "server.sock", []
 
@@ -647,6 +729,63 @@ def test_a_server_with_a_client_is_not_idle(tmp_path: Path) -> None:
     thread.join(30)
     assert not thread.is_alive()
     assert not path.exists()
+
+
+@pytest.mark.parametrize(("stays", "least"), [(0, 0.35), (0.4, 0.6)])
+def test_a_client_that_comes_and_goes_begins_the_time_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stays: float, least: float
+) -> None:
+    """A server ends when it was idle for 0.4 seconds; the client comes after 0.3."""
+    monkeypatch.setattr(server, "_POLL_S", 0.02)
+    path = tmp_path / "server.sock"
+    own = DeviceServer(path, [], idle_seconds=0.4)
+    ended: list[float] = []
+
+    def serve() -> None:
+        own.serve()
+        ended.append(time.monotonic())
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    time.sleep(0.3)
+    with ServerClient(path) as client:
+        came = time.monotonic()
+        assert client.hello() == 0
+        time.sleep(stays)
+    thread.join(30)
+    assert ended[0] > came + least
+
+
+def test_the_command_takes_its_options_and_variables(tmp_path: Path) -> None:
+    """The backend and the place are those of variables; a refused node is a line at debug level 1."""
+    path = tmp_path / "server.sock"
+    variables = {"ECHO_NPU_BACKEND": "cmodel", "ECHO_NPU_SOCKET": str(path), "ECHO_NPU_DEBUG_LEVEL": "1"}
+    words = ["serve", "--config", "small", "--devices", "3"]
+    command = [sys.executable, "-c", "from echo_npu.cli import main; main()", *words]
+    with subprocess.Popen(
+        command, env={**os.environ, **variables}, stderr=subprocess.PIPE, text=True
+    ) as child:
+        try:
+            until(lambda: child.poll() is not None or listens(path))
+            with ServerClient(path) as client:
+                assert client.hello() == 3
+                client.send(RequestKind.OPEN, protocol.NUMBER.pack(2))
+                _, answer, descriptors = client.receive()
+                os.close(descriptors[0])
+                description = protocol.OPENED.unpack(answer)[1].rstrip(b"\0")
+                x = client.room((4,))
+                assert not client.supports(node("CUMSUM", x, x))
+                with pytest.raises(AnswerError):
+                    client.graph(node("CUMSUM", x, x))
+            child.send_signal(signal.SIGTERM)
+            _, errors = child.communicate(timeout=60)
+        finally:
+            child.kill()
+    assert description == b"cmodel, configuration small"
+    assert [line for line in errors.splitlines() if line.startswith("echo-npu serve: ")] == [
+        "echo-npu serve: CUMSUM is not supported: the operation CUMSUM",
+        "echo-npu serve: refused: the operation CUMSUM",
+    ]
 
 
 @contextlib.contextmanager

@@ -135,13 +135,15 @@ static int start_server(int *life) {
     }
     pid_t child = fork();
     if (child == 0) {
+        // One of the first three, if the program has closed them, would become /dev/null.
+        int told = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
         pid_t server = setsid() < 0 ? -1 : fork();
         if (server == 0)
             become_server(lives[1]);
         if (server > 0)
             _exit(0);
         error = errno;
-        _exit(write(ends[1], &error, sizeof error) != (ssize_t)sizeof error);
+        _exit(write(told, &error, sizeof error) != (ssize_t)sizeof error);
     }
     if (child < 0)
         error = errno;

@@ -11,76 +11,26 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from echo_npu.server import protocol
 from echo_npu.server.protocol import AnswerStatus
 from tb.repository import ROOT
-from tests.runtime.server.conftest import server_path
+from tests.plugins.c_library import (
+    FLAGS,
+    RANDOM,
+    RUNTIME,
+    SOURCES,
+    DeviceArray,
+    loaded,
+    memories,
+    random,
+    sizes,
+)
 from tests.runtime.server.server_client import ServerClient, opened
-
-__all__ = ["server_path"]
-
-RUNTIME = ROOT / "plugins" / "runtime"
-SOURCES = [str(path) for path in sorted(RUNTIME.glob("*.c"))]
-FLAGS = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{RUNTIME}"]
-RANDOM = np.random.default_rng()
-
-
-@pytest.fixture(scope="module")
-def library_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("library") / "libecho_npu.so"
-    subprocess.run(["cc", *FLAGS, "-shared", "-fPIC", *SOURCES, "-pthread", "-o", str(made)], check=True)
-    return made
-
-
-@pytest.fixture
-def library(library_file: Path, server_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
-    monkeypatch.setenv("ECHO_NPU_SOCKET", str(server_path))
-    loaded = ctypes.CDLL(str(library_file))
-    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
-    loaded.echoNpuGetErrorString.restype = ctypes.c_char_p
-    yield loaded
-    for device in range(2):
-        loaded.echoNpuSetDevice(device)
-        loaded.echoNpuReset()
-    loaded.echoNpuSetDevice(0)
-
-
-class DeviceArray:
-    """Device memory with the content of an array."""
-
-    def __init__(self, library: ctypes.CDLL, values: NDArray[Any]) -> None:
-        self.library, self.like = library, values
-        pointer = ctypes.c_void_p()
-        assert not library.echoNpuMalloc(ctypes.byref(pointer), ctypes.c_size_t(values.nbytes))
-        self.pointer = pointer
-        host = ctypes.c_void_p(values.ctypes.data)
-        assert not library.echoNpuMemcpy(pointer, host, ctypes.c_size_t(values.nbytes), 1)
-
-    def read(self) -> NDArray[Any]:
-        got = np.empty_like(self.like)
-        host = ctypes.c_void_p(got.ctypes.data)
-        assert not self.library.echoNpuMemcpy(host, self.pointer, ctypes.c_size_t(got.nbytes), 2)
-        return got
-
-
-def memories(library: ctypes.CDLL, *values: NDArray[Any]) -> list[DeviceArray]:
-    return [DeviceArray(library, np.ascontiguousarray(each)) for each in values]
-
-
-def random(*shape: int) -> NDArray[np.float32]:
-    return RANDOM.standard_normal(shape, dtype=np.float32)
-
-
-def sizes(*values: int) -> list[ctypes.c_int64]:
-    return [ctypes.c_int64(value) for value in values]
 
 
 def test_the_header_agrees_with_the_server(tmp_path: Path) -> None:
@@ -295,9 +245,7 @@ def test_a_status_is_an_error_with_the_words_of_the_server(
 ) -> None:
     path = tmp_path / "server.sock"
     monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
-    loaded = ctypes.CDLL(str(library_file))
-    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
-    loaded.echoNpuGetErrorString.restype = ctypes.c_char_p
+    own = loaded(library_file)
 
     def serve(listener: socket.socket) -> None:
         with listener.accept()[0] as connection:
@@ -310,10 +258,10 @@ def test_a_status_is_an_error_with_the_words_of_the_server(
         listener.listen()
         thread = threading.Thread(target=serve, args=(listener,))
         thread.start()
-        assert loaded.echoNpuGetDeviceCount(ctypes.byref(ctypes.c_int())) == error
+        assert own.echoNpuGetDeviceCount(ctypes.byref(ctypes.c_int())) == error
         thread.join()
-    assert loaded.echoNpuGetLastErrorMessage() == b"because"
-    assert loaded.echoNpuGetErrorString(error) not in (b"success", b"unknown error")
+    assert own.echoNpuGetLastErrorMessage() == b"because"
+    assert own.echoNpuGetErrorString(error) not in (b"success", b"unknown error")
 
 
 def test_the_example_starts_a_server_that_goes_away(tmp_path: Path) -> None:
@@ -346,27 +294,10 @@ def test_a_server_that_cannot_be_started_is_an_error_at_once(
 ) -> None:
     monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
     monkeypatch.setenv("ECHO_NPU_COMMAND", str(tmp_path / "missing"))
-    loaded = ctypes.CDLL(str(library_file))
-    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    own = loaded(library_file)
     count = ctypes.c_int()
-    assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
-    assert b"ECHO_NPU_COMMAND cannot be started: No such file" in loaded.echoNpuGetLastErrorMessage()
-
-
-def test_a_server_that_takes_no_connection_is_an_error(
-    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "full.sock"
-    monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
-    loaded = ctypes.CDLL(str(library_file))
-    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
-    count = ctypes.c_int()
-    with socket.socket(socket.AF_UNIX) as stopped, socket.socket(socket.AF_UNIX) as waiting:
-        stopped.bind(str(path))
-        stopped.listen(0)
-        waiting.connect(str(path))
-        assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
-    assert b"takes no connection" in loaded.echoNpuGetLastErrorMessage()
+    assert own.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
+    assert b"ECHO_NPU_COMMAND cannot be started: No such file" in own.echoNpuGetLastErrorMessage()
 
 
 @pytest.mark.usefixtures("usual_signals")
@@ -378,17 +309,16 @@ def test_a_server_that_ends_at_once_is_an_error_and_inherits_no_blocked_signals(
     command.chmod(0o700)
     monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
     monkeypatch.setenv("ECHO_NPU_COMMAND", str(command))
-    loaded = ctypes.CDLL(str(library_file))
-    loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+    own = loaded(library_file)
     count = ctypes.c_int()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     start = time.monotonic()
     try:
-        assert loaded.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
+        assert own.echoNpuGetDeviceCount(ctypes.byref(count)) == 1
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert time.monotonic() - start < 40
-    assert b"the program in ECHO_NPU_COMMAND has ended" in loaded.echoNpuGetLastErrorMessage()
+    assert b"the program in ECHO_NPU_COMMAND has ended" in own.echoNpuGetLastErrorMessage()
     assert int(facts.read_text().split()[1], 16) == 0
 
 
@@ -398,7 +328,7 @@ def test_a_server_that_is_ending_is_replaced_by_the_next_one(
     path = tmp_path / "server.sock"
     monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
     monkeypatch.setenv("ECHO_NPU_COMMAND", str(tmp_path / "missing"))
-    loaded = ctypes.CDLL(str(library_file))
+    own = loaded(library_file)
     count = ctypes.c_int()
 
     def serve(listener: socket.socket) -> None:
@@ -415,7 +345,7 @@ def test_a_server_that_is_ending_is_replaced_by_the_next_one(
         listener.settimeout(10)
         thread = threading.Thread(target=serve, args=(listener,))
         thread.start()
-        error = loaded.echoNpuGetDeviceCount(ctypes.byref(count))
+        error = own.echoNpuGetDeviceCount(ctypes.byref(count))
         thread.join()
     assert (error, count.value) == (0, 3)
 
@@ -432,11 +362,11 @@ def test_a_server_that_dies_is_an_error(
         try:
             assert server.stdout is not None
             assert server.stdout.readline() == f"listening at {path}\n"
-            loaded = ctypes.CDLL(str(library_file))
-            loaded.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
-            (x,) = memories(loaded, random(4))
+            own = loaded(library_file)
+            own.echoNpuGetLastErrorMessage.restype = ctypes.c_char_p
+            (x,) = memories(own, random(4))
         finally:
             server.kill()
-    assert loaded.echoNpuAbs(x.pointer, x.pointer, *sizes(4)) == 1
-    assert b"has ended" in loaded.echoNpuGetLastErrorMessage()
-    assert not loaded.echoNpuReset()
+    assert own.echoNpuAbs(x.pointer, x.pointer, *sizes(4)) == 1
+    assert b"has ended" in own.echoNpuGetLastErrorMessage()
+    assert not own.echoNpuReset()

@@ -496,8 +496,9 @@ bool type_on_host(ggml_backend_buffer_type_t) {
     return false;
 }
 
+// A buffer of no bytes, which ggml makes by itself, has the type of ours, but neither methods nor a context.
 bool is_ours(ggml_backend_buffer_t buffer) {
-    return buffer && buffer->buft->iface.alloc_buffer == type_allocate;
+    return buffer && buffer->iface.free_buffer == buffer_free;
 }
 
 bool buffer_copy(ggml_backend_buffer_t buffer, const ggml_tensor * source, ggml_tensor * target) {

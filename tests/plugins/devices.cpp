@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The devices of the backend and their memory:
-//     devices PLUGIN two|busy|preloaded
-// two: of a server with two devices; busy: another program has NPU0; preloaded: nobody loads the plugin but LD_PRELOAD.
+//     devices PLUGIN two|facts|supports|busy|none|preloaded
+// two: of a server with two devices; facts: what the device says of itself; supports: which nodes and buffers it takes;
+// busy: another program has NPU0; none: there is no server; preloaded: nobody loads the plugin but LD_PRELOAD.
 // Exit status 1 and a line about it if something is wrong.
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -19,6 +22,10 @@ bool good = true;
 void expect(const char * what, bool true_) {
     std::printf("%s: %s\n", what, true_ ? "right" : "wrong");
     good = good && true_;
+}
+
+long descriptors() {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
 size_t free_of(ggml_backend_dev_t device) {
@@ -38,18 +45,21 @@ ggml_tensor * on(ggml_backend_t backend, ggml_context * context, ggml_backend_bu
     return made;
 }
 
-void two(ggml_backend_reg_t reg) {
+void two(ggml_backend_reg_t reg, long held_before) {
     const size_t count = size_t(1) << 18;
     expect("the number of devices", ggml_backend_reg_dev_count(reg) == 2);
-    auto * features = reinterpret_cast<ggml_backend_get_features_t>(
-        ggml_backend_reg_get_proc_address(reg, "ggml_backend_get_features"));
-    ggml_backend_feature * feature = features ? features(reg) : nullptr;
-    expect("the features", feature && feature->name && feature->value);
+    expect("a question leaves no connection", descriptors() == held_before);
     ggml_backend_dev_t devices[] = {ggml_backend_reg_dev_get(reg, 0), ggml_backend_reg_dev_get(reg, 1)};
     expect("the names", !std::strcmp(ggml_backend_dev_name(devices[0]), "NPU0") && !std::strcmp(ggml_backend_dev_name(devices[1]), "NPU1"));
     ggml_backend_t backends[] = {ggml_backend_dev_init(devices[0], nullptr), ggml_backend_dev_init(devices[1], nullptr)};
     if (!backends[0] || !backends[1])
         return expect("both devices at once", false);
+    expect("a connection for each device", descriptors() == held_before + 2);
+    expect("names of buffers", !std::strcmp(ggml_backend_buft_name(ggml_backend_dev_buffer_type(devices[1])), "NPU1"));
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++)
+            expect("the buffers of a device are its own", ggml_backend_dev_supports_buft(devices[i], ggml_backend_dev_buffer_type(devices[j])) == (i == j));
+    expect("names of backends", !std::strcmp(ggml_backend_name(backends[1]), "NPU1") && ggml_backend_get_device(backends[1]) == devices[1]);
     const size_t before[] = {free_of(devices[0]), free_of(devices[1])};
     ggml_init_params room = {size_t(1) << 20, nullptr, true};
     ggml_context * context = ggml_init(room);
@@ -100,6 +110,66 @@ void two(ggml_backend_reg_t reg) {
         ggml_backend_free(backend);
 }
 
+void facts(ggml_backend_reg_t reg) {
+    ggml_backend_dev_t device = ggml_backend_reg_dev_get(reg, 0);
+    ggml_backend_dev_props properties;
+    ggml_backend_dev_get_props(device, &properties);
+    size_t free = 0, total = 0;
+    ggml_backend_dev_memory(device, &free, &total);
+    expect("memory", properties.memory_free == free && properties.memory_total == total);
+    expect("name", !std::strcmp(properties.name, "NPU0") && !std::strcmp(ggml_backend_dev_name(device), "NPU0"));
+    expect("description", !std::strcmp(properties.description, ggml_backend_dev_description(device)));
+    expect("type", properties.type == GGML_BACKEND_DEVICE_TYPE_GPU && ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_GPU);
+    const ggml_backend_dev_caps & caps = properties.caps;
+    expect("capabilities", caps.mmap_support && !caps.async && !caps.host_buffer && !caps.buffer_from_host_ptr && !caps.events);
+    expect("registry", !std::strcmp(ggml_backend_reg_name(reg), "NPU") && ggml_backend_dev_backend_reg(device) == reg);
+    expect("another function", !ggml_backend_reg_get_proc_address(reg, "ggml_backend_split_buffer_type"));
+    auto * features = reinterpret_cast<ggml_backend_get_features_t>(ggml_backend_reg_get_proc_address(reg, "ggml_backend_get_features"));
+    std::string found;
+    for (ggml_backend_feature * each = features ? features(reg) : nullptr; each && each->name; each++)
+        found += std::string(each->name) + "=" + each->value + " ";
+    expect("features", found == "Q8_0=1 Q4_0=1 Q4_1=1 ");
+    std::printf("%zu of %zu: %s\n", free, total, ggml_backend_dev_description(device));
+}
+
+void supports(ggml_backend_reg_t reg) {
+    ggml_backend_dev_t device = ggml_backend_reg_dev_get(reg, 0);
+    ggml_backend_t npu = ggml_backend_dev_init(device, nullptr);
+    ggml_context * context = ggml_init({1 << 20, nullptr, true});
+    ggml_tensor *x = ggml_new_tensor_2d(context, GGML_TYPE_F32, 256, 2), *same = ggml_dup_tensor(context, x);
+    ggml_tensor * odd = ggml_new_tensor_2d(context, GGML_TYPE_Q5_0, 256, 4);
+    ggml_tensor *scaled = ggml_scale(context, x, 2), *again = ggml_scale(context, same, 2), *other = ggml_scale(context, x, 3);
+    ggml_tensor *refused = ggml_mul_mat(context, odd, x), *unnamed = ggml_argsort(context, x, GGML_SORT_ORDER_ASC);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
+    for (int round = 0; round < 2; round++) {
+        expect("a node", ggml_backend_dev_supports_op(device, scaled));
+        expect("at another address", ggml_backend_dev_supports_op(device, again));
+        expect("with another parameter", ggml_backend_dev_supports_op(device, other));
+        expect("a type that the device does not have", !ggml_backend_dev_supports_op(device, refused));
+        expect("an operation that it does not have", !ggml_backend_dev_supports_op(device, unnamed));
+        for (ggml_tensor * view : {odd, ggml_reshape_1d(context, x, 512), ggml_transpose(context, odd), ggml_view_1d(context, odd, 32, 0)})
+            expect("a view", ggml_backend_dev_supports_op(device, view));
+    }
+    ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    expect("buffers of the host", cpu && !ggml_backend_dev_supports_buft(device, ggml_backend_dev_buffer_type(cpu)));
+    expect("nothing is asked for", !ggml_backend_dev_offload_op(device, scaled));
+    ggml_backend_buffer_free(buffer);
+    ggml_backend_free(npu);
+    ggml_free(context);
+}
+
+void busy(ggml_backend_reg_t reg) {
+    ggml_backend_dev_t device = ggml_backend_reg_dev_get(reg, 0);
+    const long before = descriptors();
+    for (int round = 0; round < 2; round++)
+        expect("a device that is in use", !ggml_backend_dev_init(device, nullptr));
+    expect("no buffer", !ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(device), 64));
+    size_t free = 1, total = 1;
+    ggml_backend_dev_memory(device, &free, &total);
+    expect("no memory", !free && !total);
+    expect("no connection", descriptors() == before);
+}
+
 }  // namespace
 
 int main(int count, char ** words) {
@@ -109,12 +179,22 @@ int main(int count, char ** words) {
         expect("the devices", ggml_backend_dev_by_name("NPU0"));
         return !good;
     }
+    const long held_before = descriptors();
     ggml_backend_reg_t reg = ggml_backend_load(words[1]);
     if (!reg)
         return 2;
-    if (std::string(words[2]) == "two")
-        two(reg);
+    const std::string which = words[2];
+    if (which == "two")
+        two(reg, held_before);
+    else if (which == "facts")
+        facts(reg);
+    else if (which == "supports")
+        supports(reg);
+    else if (which == "busy")
+        busy(reg);
+    else if (which == "none")
+        expect("no device", !ggml_backend_reg_dev_count(reg));
     else
-        expect("a device that is in use", !ggml_backend_dev_init(ggml_backend_reg_dev_get(reg, 0), nullptr));
+        return 2;
     return !good;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that a backend can get wrong by doing too much or too little:
-//     graphs PLUGIN replay|views|select|outputs|large|parts
+//     graphs PLUGIN replay|keys|views|select|outputs|inplace|large|parts
 // Exit status 1 and a line about it if a result is wrong.
 #include <cmath>
 #include <cstdio>
@@ -78,6 +78,56 @@ bool replay() {
     part->nb[1] *= 2;
     part->nb[2] = part->nb[3] = 2 * part->nb[1];
     return good && right("another step") && right("the last graph");
+}
+
+// Ten graphs in turn: each computes what it says, whichever of them the backend and the server still know. Views and empty
+// results are no part of them.
+bool keys() {
+    ggml_context * context = new_context();
+    ggml_tensor *whole = ggml_new_tensor_1d(context, GGML_TYPE_F32, 8), *x = ggml_view_1d(context, whole, 4, 16);
+    std::vector<ggml_tensor *> made;
+    std::vector<ggml_cgraph *> graphs;
+    for (int i = 0; i < 10; i++) {
+        made.push_back(ggml_scale(context, x, float(i + 1)));
+        graphs.push_back(ggml_new_graph(context));
+        ggml_build_forward_expand(graphs.back(), ggml_scale(context, ggml_view_1d(context, x, 0, 0), 2));
+        ggml_build_forward_expand(graphs.back(), made.back());
+    }
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
+    float value = 1;
+    auto right = [&](int which) {
+        value += 1;
+        write(whole, std::vector<float>(8, value));
+        write(made[size_t(which)], std::vector<float>(4, -1));
+        return ggml_backend_graph_compute(npu, graphs[size_t(which)]) == GGML_STATUS_SUCCESS &&
+               equal("a graph of ten", read(made[size_t(which)]), std::vector<float>(4, value * float(which + 1)));
+    };
+    bool good = true;
+    for (int which : {0, 1, 0, 0, 2, 3, 4, 5, 6, 7, 0, 8, 0, 8, 1, 9, 3})
+        good = right(which) && good;
+    // With a buffer that comes or goes the server forgets all graphs.
+    ggml_backend_buffer_t other = ggml_backend_alloc_buffer(npu, 64);
+    good = right(9) && right(9) && good;
+    ggml_backend_buffer_free(other);
+    good = right(9) && right(9) && good;
+    ggml_backend_buffer_free(buffer);
+    ggml_free(context);
+    return good;
+}
+
+// A result that lies where its source does, of which a node reads the whole: it is written there nevertheless.
+bool inplace() {
+    ggml_context * context = new_context();
+    ggml_tensor *x = ggml_new_tensor_2d(context, GGML_TYPE_F32, 8, 2), *weights = ggml_new_tensor_1d(context, GGML_TYPE_F32, 8);
+    ggml_tensor * scaled = ggml_mul(context, ggml_rms_norm_inplace(context, x, 0), weights);
+    ggml_cgraph * graph = ggml_new_graph(context);
+    ggml_build_forward_expand(graph, scaled);
+    ggml_backend_alloc_ctx_tensors(context, npu);
+    write(x, std::vector<float>(16, 3));
+    write(weights, std::vector<float>(8, 5));
+    if (ggml_backend_graph_compute(npu, graph) != GGML_STATUS_SUCCESS)
+        return false;
+    return equal("the norm", read(x), std::vector<float>(16, 1)) & equal("what follows", read(scaled), std::vector<float>(16, 5));
 }
 
 // A result that two nodes read by one view, of which one is in another part of the graph.
@@ -221,6 +271,9 @@ bool parts(ggml_type type) {
     ggml_backend_tensor_set(view, bytes.data(), 7, 100);
     std::memcpy(&wanted[start + 7], bytes.data(), 100);
     good = same("a part of a view") && good;
+    ggml_backend_tensor_set(view, bytes.data() + 1, 0, ggml_nbytes(view));
+    std::memcpy(&wanted[start], bytes.data() + 1, ggml_nbytes(view));
+    good = same("a whole view") && good;
     ggml_backend_tensor_get(view, got.data(), 3, 90);
     good = !std::memcmp(got.data(), &wanted[start + 3], 90) && good;
     ggml_backend_tensor_get(blocks, got.data(), 1234, 56);
@@ -269,7 +322,7 @@ int main(int count, char ** words) {
         return 2;
     std::string which = words[2];
     const std::pair<const char *, bool (*)()> known[] = {
-        {"replay", replay}, {"views", views}, {"select", select}, {"outputs", outputs}, {"large", large}, {"parts", all_parts}};
+        {"replay", replay}, {"keys", keys}, {"inplace", inplace}, {"views", views}, {"select", select}, {"outputs", outputs}, {"large", large}, {"parts", all_parts}};
     for (const auto & [name, check] : known)
         if (which == name)
             return !check();

@@ -756,6 +756,7 @@ def test_a_client_that_comes_and_goes_begins_the_time_anew(
     assert ended[0] > came + least
 
 
+@pytest.mark.usefixtures("usual_signals")
 def test_the_command_takes_its_options_and_variables(tmp_path: Path) -> None:
     """The backend and the place are those of variables; a refused node is a line at debug level 1."""
     path = tmp_path / "server.sock"

@@ -5,6 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from tests.rtl.stimulus import InputPort
 from tests.rtl.transfers import Transfer, bytes_as_beats
 
 DEPTH = 4
@@ -33,6 +34,7 @@ class _Channel:
             getattr(dut, f"{prefix}desc_{name}") for name in ("valid_o", "ready_i", "o")
         )
         self._valid, self._ready, self._data, *flags = (getattr(dut, prefix + name) for name in data)
+        self._inputs = [InputPort(self._desc_ready)]
         self._flag: Any = flags[0] if flags else None
         self._bus = len(self._data) // 8
         self._accept = False
@@ -63,6 +65,7 @@ class ReadChannel(_Channel):
         if not flagged:
             names = names[:3]
         super().__init__(dut, prefix, names)
+        self._inputs += map(InputPort, (self._valid, self._data, *([self._flag] if flagged else [])))
         self._depth = depth
         self.bringing = 1.0
         self.forget()
@@ -73,6 +76,8 @@ class ReadChannel(_Channel):
         self.asked = 0
         self._beats: deque[_Beat] = deque()
         self._accept = self._offering = False
+        for port in self._inputs:
+            port.forget()
 
     def drive(self, *, abort: bool = False) -> None:
         """Choose the inputs of the coming clock edge."""
@@ -84,10 +89,10 @@ class ReadChannel(_Channel):
         data, last = random.getrandbits(8 * self._bus), random.getrandbits(1)
         if self._offering:
             data, last = self._beats[0].data, int(self._beats[0].row_last)
-        self._desc_ready.value, self._valid.value = int(self._accept), int(self._offering)
-        self._data.value = data
-        if self._flag is not None:
-            self._flag.value = last
+        for port, value in zip(
+            self._inputs, (int(self._accept), int(self._offering), data, last), strict=False
+        ):
+            port.drive(value)
 
     def took(self) -> bool:
         """Whether a beat was taken at the clock edge just passed."""
@@ -118,6 +123,7 @@ class WriteChannel(_Channel):
     def __init__(self, dut: Any, prefix: str, *, early: bool = False) -> None:
         """Args: early (data may be offered before its transfer)."""
         super().__init__(dut, prefix, ("valid_o", "ready_i", "data_o", "idle_i"))
+        self._inputs += map(InputPort, (self._ready, self._flag))
         self._early = early
         self.taking = 1.0
         self.forget()
@@ -126,6 +132,8 @@ class WriteChannel(_Channel):
         """Begin as after a reset."""
         self._parts: deque[tuple[int, int]] = deque()  # address and bytes of each beat to come
         self._accept = self._take = False
+        for port in self._inputs:
+            port.forget()
         self._until_idle = 0
         self.idle = True
 
@@ -140,8 +148,8 @@ class WriteChannel(_Channel):
         self._take = bool(self._parts) and not abort and random.random() < self.taking
         self._until_idle = max(0, self._until_idle - 1)
         self.idle = not self._parts and not self._until_idle
-        self._desc_ready.value, self._ready.value = int(self._accept), int(self._take)
-        self._flag.value = int(self.idle)
+        for port, value in zip(self._inputs, (self._accept, self._take, self.idle), strict=True):
+            port.drive(int(value))
 
     def follow(self) -> tuple[int, bytes] | None:
         """What was written at the clock edge just passed: the address and the bytes."""

@@ -53,6 +53,25 @@ async def reset(dut: Any, *inputs: str) -> None:
     dut.rst_ni.value = 1
 
 
+class InputPort:
+    """An input that is written only where its value changes: a write takes long, and most change nothing.
+
+    Nothing else may write it between `forget` and the next `drive`.
+    """
+
+    def __init__(self, port: Any) -> None:
+        self._port, self._last = port, -1
+
+    def forget(self) -> None:
+        """Forget the value, which something else may change."""
+        self._last = -1
+
+    def drive(self, value: int) -> None:
+        """Give it a value, not negative, at the coming clock edge."""
+        if value != self._last:
+            self._port.value = self._last = value
+
+
 def clocks() -> int:
     """Return the clocks since the start of the simulation, an int, so a difference of two is exact."""
     return round(get_sim_time("ns") / CLOCK_NS)

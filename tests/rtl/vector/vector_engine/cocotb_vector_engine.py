@@ -17,7 +17,7 @@ from echo_npu.commands.vector_command import INPUTS_OF_SCATTER, VectorCommand
 from echo_npu.model.program_memory import ProgramMemory
 from tests.rtl.channels import ReadChannel, WriteChannel
 from tests.rtl.situations import Situations
-from tests.rtl.stimulus import CHANCES, reset
+from tests.rtl.stimulus import CHANCES, InputPort, reset
 from tests.rtl.transfers import Transfer
 from tests.rtl.vector.vector_core.commands import ROW_ELEMENTS, UnfitError
 from tests.rtl.vector.vector_engine.commands import EngineKind
@@ -182,6 +182,10 @@ class VectorEngineTestbench:
 
     def __init__(self, dut: Any, situations: Situations) -> None:
         self.dut, self.situations = dut, situations
+        self.controls = [
+            InputPort(getattr(dut, name))
+            for name in ("start_i", "retire_i", "abort_i", "rst_ni", "at_once_i")
+        ]
         self.inputs = [ReadChannel(dut, f"s{stream}_", flagged=False) for stream in range(4)]
         self.output = WriteChannel(dut, "dst_", early=True)
         self.memory = np.random.default_rng(random.getrandbits(32)).integers(0, 256, MEMORY_BYTES, np.uint8)
@@ -201,9 +205,9 @@ class VectorEngineTestbench:
         """Do one clock: choose inputs, judge outputs, update the model. `end` "abort" or "reset" ends all
         work."""
         dut, idle = self.dut, self.job is None
-        dut.start_i.value, dut.retire_i.value = int(start is not None), int(retire)
-        dut.abort_i.value, dut.rst_ni.value = int(end == "abort"), int(end != "reset")
-        dut.at_once_i.value = int(self.at_once)
+        controls = (start is not None, retire, end == "abort", end != "reset", self.at_once)
+        for port, control in zip(self.controls, controls, strict=True):
+            port.drive(int(control))
         if start:
             dut.command_i.value = start.bits
         elif self.job is None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import re
 import shlex
 import time
 from collections import Counter
@@ -24,7 +23,6 @@ MUTATION = "mutation"
 """Name of the campaign's results."""
 
 _PROVEN = "equivalent (proven: "
-_CLASS = re.compile(r", ([a-z ]+)\)$")
 
 
 def result_of(
@@ -71,16 +69,18 @@ def result_of(
         elif number in findings:
             figures["survived"] += 1
             figures[f"{mutant.operator} survived"] += 1
-            where = f"line {mutant.line}, {mutant.operator}"
+            message = f"no test finds it (line {mutant.line})"
             seconds_of = findings[number].seconds
-            items.append(Item(mutant.identity, "survived", seconds_of, f"no test finds it ({where})", replay))
+            items.append(
+                Item(mutant.identity, "survived", seconds_of, message, replay, detail=mutant.operator)
+            )
     return CampaignResult(MUTATION, seed, seconds, dict(figures), items)
 
 
 def judged(result: CampaignResult, equivalents: Mapping[str, str]) -> CampaignResult:
     """Return a campaign's result with the survivors that `equivalents` lists, by identity, as equivalent.
 
-    The figure `proven after` counts them.
+    A survivor's detail is its class. The figure `proven after` counts them.
     """
     figures = Counter(result.figures)
     items = []
@@ -90,8 +90,7 @@ def judged(result: CampaignResult, equivalents: Mapping[str, str]) -> CampaignRe
             figures["survived"] -= 1
             figures["equivalent"] += 1
             figures["proven after"] += 1
-            if operator := _CLASS.search(item.message):
-                figures[f"{operator[1]} survived"] -= 1
+            figures[f"{item.detail} survived"] -= 1
             item = dataclasses.replace(item, status="pass", message="", detail=f"equivalent: {reason}")
         items.append(item)
     return dataclasses.replace(result, figures=dict(figures), items=items)

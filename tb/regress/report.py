@@ -14,6 +14,7 @@ from tb.regress.goals import GoalVerdict
 from tb.report import page, pictures
 from tb.repository import ROOT
 from tb.results import CampaignResult, Item
+from tb.whole_files import write_whole
 
 SLOWEST = 25
 
@@ -84,12 +85,14 @@ class Regression:
 
 
 def append_history(path: Path, regression: Regression) -> list[dict[str, Any]]:
-    """Append it to the history and return the records of its level, oldest first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(regression.record()) + "\n")
-    lines = path.read_text(encoding="utf-8").splitlines()
+    """Append it to the history, in place of what it was before it was judged again, and return the records of
+    its level, oldest first."""
+    new = regression.record()
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     records: list[dict[str, Any]] = [json.loads(line) for line in lines if line.strip()]
+    same = ("level", "revision", "seed", "date")
+    records = [each for each in records if any(each[name] != new[name] for name in same)] + [new]
+    write_whole(path, "".join(json.dumps(each) + "\n" for each in records))
     return [each for each in records if each["level"] == regression.level]
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -302,13 +303,10 @@ def test_a_server_that_cannot_be_started_is_an_error_at_once(
 
 @pytest.mark.usefixtures("usual_signals")
 def test_a_server_that_ends_at_once_is_an_error_and_inherits_no_blocked_signals(
-    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library_file: Path, tmp_path: Path, in_place_of_a_server: Callable[[str], Path]
 ) -> None:
-    command, facts = tmp_path / "ends", tmp_path / "facts"
-    command.write_text(f"#!/bin/sh\ngrep SigBlk /proc/self/status > {facts}\nexit 1\n")
-    command.chmod(0o700)
-    monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
-    monkeypatch.setenv("ECHO_NPU_COMMAND", str(command))
+    facts = tmp_path / "facts"
+    in_place_of_a_server(f"grep SigBlk /proc/self/status > {facts}\nexit 1")
     own = loaded(library_file)
     count = ctypes.c_int()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})

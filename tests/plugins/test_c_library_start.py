@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +24,7 @@ from tests.plugins.scripted_server import hello, scripted
 HIGH = 5000
 """A descriptor beyond the usual limit of 1024, below the usual limit of the limit."""
 
-FACTS = """#!/bin/sh
-output=$(readlink /proc/$$/fd/1)
+FACTS = """output=$(readlink /proc/$$/fd/1)
 exec > {facts}
 echo "$@"
 cut -d ' ' -f 6 /proc/$$/stat
@@ -37,13 +37,12 @@ exit 1
 
 
 @pytest.fixture
-def no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def no_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place_of_a_server: Callable[[str], Path]
+) -> Path:
     """A program in place of the server, which writes its facts to a file. Return that."""
-    facts, command = tmp_path / "facts", tmp_path / "serve"
-    command.write_text(FACTS.format(facts=facts, inherited=tmp_path / "inherited"))
-    command.chmod(0o700)
-    monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
-    monkeypatch.setenv("ECHO_NPU_COMMAND", str(command))
+    facts = tmp_path / "facts"
+    in_place_of_a_server(FACTS.format(facts=facts, inherited=tmp_path / "inherited"))
     monkeypatch.delenv("ECHO_NPU_DEBUG_LEVEL", raising=False)
     return facts
 
@@ -294,14 +293,11 @@ open({str(tmp_path / "said")!r}, "wb").write(b"%d %s" % (error, library.echoNpuG
 
 
 def test_a_server_that_another_program_has_started_meanwhile_is_taken(
-    library_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    library_file: Path, tmp_path: Path, in_place_of_a_server: Callable[[str], Path]
 ) -> None:
     """The one that the library starts finds the place taken, and ends."""
-    command, path = tmp_path / "late", tmp_path / "server.sock"
-    command.write_text(f"#!/bin/sh\nmv {tmp_path}/first.sock {path}\n")
-    command.chmod(0o700)
-    monkeypatch.setenv("ECHO_NPU_SOCKET", str(path))
-    monkeypatch.setenv("ECHO_NPU_COMMAND", str(command))
+    path = tmp_path / "none.sock"
+    in_place_of_a_server(f"mv {tmp_path}/first.sock {path}")
     own, count = loaded(library_file), ctypes.c_int()
     with scripted(tmp_path / "first.sock", [hello(5)]):
         error = own.echoNpuGetDeviceCount(ctypes.byref(count))
@@ -325,13 +321,10 @@ def hurried(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_server_that_never_listens_is_given_up_after_a_minute(
-    hurried: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hurried: Path, tmp_path: Path, in_place_of_a_server: Callable[[str], Path]
 ) -> None:
-    command, number = tmp_path / "sleeps", tmp_path / "number"
-    command.write_text(f"#!/bin/sh\necho $$ > {number}\nexec sleep 15\n")
-    command.chmod(0o700)
-    monkeypatch.setenv("ECHO_NPU_SOCKET", str(tmp_path / "none.sock"))
-    monkeypatch.setenv("ECHO_NPU_COMMAND", str(command))
+    number = tmp_path / "number"
+    in_place_of_a_server(f"echo $$ > {number}\nexec sleep 15")
     own = loaded(hurried)
     start = time.monotonic()
     error = own.echoNpuGetDeviceCount(ctypes.byref(ctypes.c_int()))

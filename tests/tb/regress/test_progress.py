@@ -1,14 +1,17 @@
 """A regression that was interrupted goes on where it was, and with nothing else."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from tb.mutation.mutant_campaign import MUTATION
 from tb.regress import run
 from tb.regress.goals import CampaignGoal
 from tb.regress.levels import Level
 from tb.regress.progress import RegressionProgress
 from tb.regress.task import TaskOutcome
+from tb.results import CampaignResult, Item
 from tests.refusals import refuses
 from tests.tb.regress.tasks import result, writer
 
@@ -110,3 +113,27 @@ def test_an_interrupted_regression_runs_the_rest(
     assert "in 2 stretches" in shown
     assert "| tried | 4 | at least 4 | met |" in shown, "the tasks of both stretches count"
     assert marks.read_text().split("\n")[:-1] == [f"task {number}" for number in range(4)]
+
+
+def test_a_regression_that_has_ended_is_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing runs again; a survivor with a proof by now is equivalent."""
+    survivor = Item("m.sv: a | b", "survived", message="no test finds it (line 3)", detail="stale")
+    figures = {"killed": 1, "survived": 1, "equivalent": 0, "stale survived": 1}
+    before = RegressionProgress.begin(tmp_path / "ended", WHAT, "abc123", "2030-01-02")
+    task = dataclasses.replace(writer(tmp_path / "marks", "mutants"), campaign=MUTATION)
+    before.save(TaskOutcome(task, CampaignResult(MUTATION, 7, 1.0, figures, [survivor]), "", ""), 3.0)
+    goal = CampaignGoal("mutants killed", MUTATION, ("killed",), 0.97, of=("killed", "survived"))
+    level = Level("full", "", lambda _: [task], goals=(goal,))
+    for name, place in (("REPORTS", ""), ("ENDED", "ended"), ("HISTORY", "history.jsonl")):
+        monkeypatch.setattr(run, name, tmp_path / place)
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(run, "files_that_differ", nothing)
+    monkeypatch.setattr(run, "render", lambda *_: "")
+    for proofs, passed in (({}, False), ({survivor.name: "Nobody looks."}, True)):
+        monkeypatch.setattr(run, "load_equivalents", lambda proofs=proofs: proofs)
+        ended = run.play(level, 7, 1, where="", only="", resume=True, json=None, update=False)
+        assert ended == passed
+        assert ("proven after 1" in capsys.readouterr().out) == passed
+    assert not (tmp_path / "marks").exists()

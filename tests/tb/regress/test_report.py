@@ -1,5 +1,6 @@
 """The report: HTML, JUnit XML, history, summary."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -68,10 +69,17 @@ def test_history_is_of_the_level(tmp_path: Path) -> None:
     path = tmp_path / "reports" / "history.jsonl"
     assert len(append_history(path, GOOD)) == 1
     assert len(append_history(path, regression(result("mutation", killed=1, survived=0), level="quick"))) == 1
-    records = append_history(path, BAD)
+    records = append_history(path, dataclasses.replace(BAD, date="2030-01-03 03:04+00:00"))
     assert [each["passed"] for each in records] == [True, False]
     assert [each["goals"]["mutants killed"] for each in records] == [0.95, 0.05]
     assert {title for title, _ in trends(records)} == {"minutes", "failures", "mutants killed"}
+
+
+def test_a_regression_that_is_judged_again_is_there_once(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    append_history(path, BAD)
+    (record,) = append_history(path, GOOD)
+    assert record["passed"]
 
 
 def test_summary_lines() -> None:

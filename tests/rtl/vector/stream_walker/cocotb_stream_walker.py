@@ -164,7 +164,10 @@ async def far_rows(dut: Any) -> None:
     await reset(dut)
     for bit in range(2, ROW_BITS):
         for rows in ((1 << bit) + 1, (1 << bit + 1) - 1):
-            stream = draw() | {"segs": 2, "passes": 1, "constant": 0, "rows": rows, "batch0": 2, "batch1": 1}
+            # No stride is zero: another row has another address.
+            strides = {name: 4 * random.randint(1, 5000) for name in ("row_stride", "batch0_stride")}
+            sizes = {"segs": 2, "passes": 1, "constant": 0, "rows": rows, "batch0": 2, "batch1": 1}
+            stream = draw() | strides | sizes
             await begin(dut, stream)
             for lower in range(bit):
                 await jump(dut, stream, rows - 1 - (1 << lower))

@@ -10,7 +10,12 @@ from echo_npu.commands.packets import NpuCommandPacket, Opcode
 from echo_npu.spec.status import State
 from tb.testbench import NpuTestbench, npu_test
 
-BURSTS = 20  # more than the window forwards
+FORWARDED = 16
+"""Bursts of each direction that the window forwards without a response."""
+AT_THE_PORT = 2
+"""Responses that the window has received and that wait for the host."""
+BURSTS = FORWARDED + 4
+MANY = 3 * FORWARDED
 
 
 async def copy(tb: NpuTestbench, nbytes: int) -> None:
@@ -58,3 +63,25 @@ async def test_commands_and_a_soft_reset_end(tb: NpuTestbench, held: str) -> Non
     assert held == "b" or (await tb.counters())["HOST_BEATS"] == beats
     tb.scoreboard.check_memory(tb.memory.shared)
     await tb.probe()
+
+
+@npu_test(held=["b", "r"])
+async def test_as_many_bursts_are_forwarded(tb: NpuTestbench, held: str) -> None:
+    """Of bursts of one beat, whose responses the host does not take, so many reach memory."""
+    data = tb.rng.integers(0, 256, tb.config.bus_bytes, dtype=np.uint8)
+    places = [tb.place(data, align=4096) for _ in range(MANY)]
+    kind = "read_bursts" if held == "r" else "write_bursts"
+    async with tb.memory.front_door() as master:
+        tb.memory.hold(held)
+        before = tb.dram.statistic(kind)
+        if held == "r":
+            tasks = [cocotb.start_soon(master.read(place, data.nbytes)) for place in places]
+        else:
+            tasks = [cocotb.start_soon(master.write(place, data.tobytes())) for place in places]
+        await ClockCycles(tb.dut.bus_clk, 1500)
+        assert tb.dram.statistic(kind) - before == FORWARDED + AT_THE_PORT
+        tb.memory.hold(())
+        for task in tasks:
+            assert (await task).resp == AxiResp.OKAY
+        assert tb.dram.statistic(kind) - before == MANY
+    tb.scoreboard.check_memory(tb.memory.shared)

@@ -12,6 +12,7 @@ from echo_sim.numerals import choose_seed
 from echo_sim.places import BOARD
 from tb.blocks import block_design, run_block, sources_of
 from tb.repository import ROOT
+from tests.rtl.command.command_processor.large import MEMORY_MIB
 
 pytestmark = pytest.mark.sim
 
@@ -53,8 +54,22 @@ def test_command_processor() -> None:
     assert done.returncode == 0, f"seed {seed}\n{done.stdout[-3000:]}"
 
 
+def alone(queue_depth: int, *verilator_args: str) -> Design:
+    """Return the module without surroundings. Each depth has a simulator of its own."""
+    return block_design(
+        "command_processor",
+        sources_of("rtl/command/command_processor.sv"),
+        parameters={"QueueDepth": queue_depth},
+        verilator_args=("-Wno-UNUSEDPARAM", *verilator_args),
+    )
+
+
 def test_the_watchdog_counts_on() -> None:
     """Limits beyond what a simulation reaches."""
-    source = "rtl/command/command_processor.sv"
-    counted = block_design("command_processor", sources_of(source), verilator_args=("-Wno-UNUSEDPARAM",))
-    run_block(counted, "tests.rtl.command.command_processor.cocotb_age")
+    run_block(alone(16), "tests.rtl.command.command_processor.cocotb_age")
+
+
+def test_errors_above_4_gib() -> None:
+    """Every bit of the address where a command failed, with the most memory that a device can have."""
+    sizes = (f"-DNPU_{region}_MIB={MEMORY_MIB}" for region in ("WEIGHT", "ACTIVATION"))
+    run_block(alone(32, *sizes), "tests.rtl.command.command_processor.cocotb_error_address")

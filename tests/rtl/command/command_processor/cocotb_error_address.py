@@ -1,0 +1,151 @@
+"""The address of an error above 4 GiB: a bus error, a fault of a program, a slot that cannot be read."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+
+from echo_npu.commands.packets import matmul_packets, memcpy_packets
+from echo_npu.spec.status import ErrorCode, State
+from tests.rtl.command.command_processor.large import MEMORY
+from tests.rtl.stimulus import CLOCK_NS, pulse, start_clock
+
+MATRIX, VECTOR, MATRIX_NEXT = range(3)  # owners of an error
+OLDER = {MATRIX: 0, MATRIX_NEXT: 1, VECTOR: 2}
+"""Products that end before the command of an owner."""
+SOON = 200
+"""Clocks in which commands start or fail."""
+RING_SLOTS = 4
+
+
+def addresses() -> Iterator[int]:
+    """Yield an address with each bit set alone or nearly so, and random ones."""
+    bits = (MEMORY.end - 1).bit_length()
+    yield from (1 << bit for bit in range(bits))
+    yield from ((1 << bits) - 1 - (1 << bit) for bit in range(bits))
+    yield from (random.getrandbits(bits) for _ in range(20))
+
+
+async def until(dut: Any, state: State) -> None:
+    """Wait for a state of the device."""
+    for _ in range(SOON):
+        await RisingEdge(dut.clk_i)
+        await ReadOnly()
+        if dut.state_o.value.to_unsigned() == state:
+            await RisingEdge(dut.clk_i)
+            return
+    raise AssertionError(f"the device does not reach {state.name}")
+
+
+async def begin(dut: Any) -> None:
+    """Reset the device; its surroundings are ready for all commands."""
+    dut.rst_ni.value = 0
+    await start_clock(dut, "done_i", "memory_error_i", "memory_error_write_i", "guard_size_i", "watchdog_i")
+    Clock(dut.free_clk_i, CLOCK_NS, unit="ns").start()
+    for name in ("memory_idle_i", "matrix_ready_i", "program_ready_i", "desc_ready_i", "ring_enable_i"):
+        getattr(dut, name).value = 1
+    dut.ring_base_i.value, dut.ring_size_i.value = MEMORY.weight.base, RING_SLOTS
+    await ClockCycles(dut.clk_i, 3)
+    dut.rst_ni.value = 1
+
+
+async def engines_at_work(dut: Any) -> None:
+    """Start two products and a copy, all independent."""
+    weight, activation = MEMORY.weight.base, MEMORY.activation.base
+    for first in (0, 1 << 20):
+        product = matmul_packets(weight, weight + 4096, activation + first, 4, 4, 4)
+        for packet in product:
+            await submit(dut, packet.pack())
+    for packet in memcpy_packets(weight, activation + (2 << 20), 64):
+        await submit(dut, packet.pack())
+    started = 0
+    for _ in range(SOON):
+        await ReadOnly()
+        started += dut.start_o.value.to_unsigned().bit_count()
+        await RisingEdge(dut.clk_i)
+        if started == 3:
+            return
+    raise AssertionError(f"{started} of 3 commands start")
+
+
+async def submit(dut: Any, packet: bytes) -> None:
+    """Write one packet to the window."""
+    dut.cmd_packet_i.value = int.from_bytes(packet, "little")
+    await pulse(dut, "cmd_doorbell_i")
+
+
+async def stopped_at(dut: Any, code: ErrorCode) -> int:
+    """Wait for the failure, clear it, and return its address."""
+    await until(dut, State.ERROR)
+    assert dut.error_code_o.value.to_unsigned() == code
+    address: int = dut.error_addr_o.value.to_unsigned()
+    await pulse(dut, "clear_error_i")
+    await until(dut, State.IDLE)
+    return address
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def bus_errors(dut: Any) -> None:
+    """Of the product at work, of the copy, and of the second product."""
+    await begin(dut)
+    for address in addresses():
+        for owner in (MATRIX, VECTOR, MATRIX_NEXT):
+            await engines_at_work(dut)
+            for each in (MATRIX, VECTOR, MATRIX_NEXT):
+                dut.memory_error_addr_i[each].value = address if each == owner else ~address % MEMORY.end
+            writes = random.randrange(2)
+            dut.memory_error_i.value, dut.memory_error_write_i.value = 1 << owner, writes << owner
+            await RisingEdge(dut.clk_i)
+            dut.memory_error_i.value = dut.memory_error_write_i.value = 0
+            for _ in range(OLDER[owner]):
+                dut.done_i.value = 1 << MATRIX
+                await RisingEdge(dut.clk_i)
+                dut.done_i.value = 0
+                await RisingEdge(dut.clk_i)
+            code = ErrorCode.WRITE_RESPONSE if writes else ErrorCode.READ_RESPONSE
+            found = await stopped_at(dut, code)
+            assert found == address, f"owner {owner}: 0x{found:x} for 0x{address:x}"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def faults_of_programs(dut: Any) -> None:
+    """A bad index or a bad program of the command on the vector engine."""
+    await begin(dut)
+    for address in addresses():
+        index = random.randrange(2)
+        for packet in memcpy_packets(MEMORY.weight.base, MEMORY.activation.base, 64):
+            await submit(dut, packet.pack())
+        await until(dut, State.BUSY)
+        await ClockCycles(dut.clk_i, 20)
+        dut.vector_fault_addr_i.value, dut.vector_fault_index_i.value = address, index
+        await pulse(dut, "vector_fault_i")
+        dut.vector_fault_addr_i.value = ~address % MEMORY.end
+        found = await stopped_at(dut, ErrorCode.BAD_INDEX if index else ErrorCode.BAD_PROGRAM)
+        assert found == address, f"0x{found:x} for 0x{address:x}"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def slots_that_cannot_be_read(dut: Any) -> None:
+    """The fetch of the ring's first slot fails."""
+    await begin(dut)
+    for address in addresses():
+        dut.ring_tail_i.value = (dut.ring_head_o.value.to_unsigned() + 1) % RING_SLOTS
+        await pulse(dut, "ring_tail_write_i")
+        for _ in range(SOON):
+            await ReadOnly()
+            if dut.desc_valid_o.value:
+                break
+            await RisingEdge(dut.clk_i)
+        assert dut.desc_o.value
+        await ClockCycles(dut.clk_i, 3)
+        dut.fetch_error_addr_i.value = address
+        dut.data_valid_i.value = dut.fetch_error_i.value = 1
+        await RisingEdge(dut.clk_i)
+        dut.fetch_error_i.value = 0
+        await RisingEdge(dut.clk_i)
+        dut.data_valid_i.value = 0
+        found = await stopped_at(dut, ErrorCode.READ_RESPONSE)
+        assert found == address, f"0x{found:x} for 0x{address:x}"

@@ -1,0 +1,8 @@
+"""The memory of the largest device."""
+
+from echo_npu.spec.memory_map import memory_map
+
+MEMORY_MIB = 8192
+"""Of weights, and of activations."""
+
+MEMORY = memory_map(MEMORY_MIB, MEMORY_MIB)

@@ -20,9 +20,6 @@ from tb.repository import ROOT
 PARAMETERS_VARIABLE = "ECHO_NPU_MODULE_PARAMETERS"
 """Environment variable with the module's parameters as a JSON object; `parameter` reads it."""
 
-_ONE_FILE = ("--output-split", "60000")
-"""The least work for the compiler. Tests of several modules compile at the same time, so no core is idle."""
-
 _TOP_LEVEL = ("--public-depth", "1")
 """Makes the signals of the top level visible, and none below it."""
 
@@ -167,7 +164,8 @@ def block_design(
         control=absolute(control),
         cpp=(*absolute(cpp), BOARD / "lifeline.cpp"),
         public=False,
-        verilator_args=(*_ONE_FILE, *(_TOP_LEVEL if public else ()), *verilator_args),
+        verilator_args=(*(_TOP_LEVEL if public else ()), *verilator_args),
+        one_unit=True,  # tests of several modules compile at the same time, so no core is idle
     )
 
 

@@ -122,6 +122,7 @@ def _fingerprint(design: Design, kind: Kind, verilator: Verilator, compilation: 
         sorted(design.defines.items()),
         design.public,
         design.verilator_args,
+        design.one_unit,
         [str(path) for path in design.sources],
         [str(design.main), design.cocotb],
         kind,
@@ -272,6 +273,10 @@ def _compile(
     planned = (_plan_cocotb if design.cocotb else _plan_plain)(design, kind, directory, environment)
     translate, compile_ = planned.commands
     variables = {**MAKE_FLAGS, **verilator.make_variables, **compiler.make_variables}
+    if design.one_unit:
+        variables["VM_PARALLEL_BUILDS"] = "0"
+        if design.cocotb:  # Python takes most of the time
+            variables["OPT_FAST"] = "-O1 -march=native"
     # Verilator's own runtime neither counts nor is tuned: its objects are kept for all simulators.
     if kind == "profile":
         variables["OPT_FAST"] += f" {PROFILE_FLAGS}"

@@ -165,7 +165,7 @@ def block_design(
         cpp=(*absolute(cpp), BOARD / "lifeline.cpp"),
         public=False,
         verilator_args=(*(_TOP_LEVEL if public else ()), *verilator_args),
-        one_unit=True,  # tests of several modules compile at the same time, so no core is idle
+        brief=True,  # tests of several modules compile at the same time, so no core is idle
     )
 
 

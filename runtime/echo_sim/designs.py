@@ -21,8 +21,8 @@ class Design:
     `control` are Verilator control files (.vlt), `cpp` are C++ sources of DPI functions, `public` makes
     every signal visible to Python (slow; for small blocks). `main` is a C++ main program in place of
     cocotb's; with `cocotb` False it is one that knows neither VPI nor Python. Registers power up with random
-    bits, or zero with `random_power_up` False. With `one_unit` the compiler gets all C++ as one file, and
-    optimizes it less if cocotb drives it: that is half the work, on one core.
+    bits, or zero with `random_power_up` False. With `brief` the compiler gets all C++ as one file,
+    and optimizes it less if cocotb drives it: that is half the work, on one core.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Design:
     main: Path | None = None
     cocotb: bool = True
     random_power_up: bool = True
-    one_unit: bool = False
+    brief: bool = False
 
     def files(self) -> list[Path]:
         """Return all files that it is made of, headers included, sorted."""

@@ -281,7 +281,8 @@ def _compile(
     variables = {**MAKE_FLAGS, **verilator.make_variables, **compiler.make_variables}
     if design.brief and design.cocotb:  # Python takes most of the time
         variables["OPT_FAST"] = "-O1 -march=native"
-    one_file = design.brief or (os.cpu_count() or 1) < ENOUGH_CORES
+    traced = kind in ("waves", "coverage")  # so much more to compile that it takes a second core
+    one_file = design.brief or (not traced and (os.cpu_count() or 1) < ENOUGH_CORES)
     variables["VM_PARALLEL_BUILDS"] = str(int(not one_file))
     if one_file and not compiler.clang:
         variables["OPT_FAST"] += f" {ONE_FILE_FLAGS}"

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import RisingEdge
 
 from tb.blocks import parameter
 from tests.rtl.memory.memory_controller.address_port import HOST, AddressPort
@@ -36,6 +36,10 @@ INPUTS = (
     *("prot_i", "abort_i", "rd_next_i", "rd_desc_valid_i", "rd_ready_i", "wr_desc_valid_i", "wr_valid_i"),
     *("host_awvalid_i", "host_wvalid_i", "host_arvalid_i"),
     *("m_axi_awready", "m_axi_wready", "m_axi_bvalid", "m_axi_arready", "m_axi_rvalid"),
+)
+OFFERS = (
+    *("rd_valid_o", "host_bvalid_o", "host_rvalid_o"),
+    *("m_axi_awvalid", "m_axi_wvalid", "m_axi_arvalid"),
 )
 
 
@@ -85,6 +89,13 @@ class MemoryControllerSituation(Enum):
     RESET = "a reset with work inside"
 
 
+class ResetSituation(Enum):
+    """What a reset has to stop."""
+
+    READ = "a reset in the clock in which a read would go out"
+    WRITE = "a reset in the clock in which a write would go out"
+
+
 class MemoryControllerTestbench:
     """The ports, and a model that follows the controller clock by clock."""
 
@@ -116,15 +127,25 @@ class MemoryControllerTestbench:
         self.served: set[tuple[str, int]] = set()
         self.aborting = False
 
-    async def reset(self) -> None:
-        """Reset with anything under way."""
+    async def reset(self) -> tuple[bool, bool]:
+        """Reset with anything under way: from the next clock on, nothing is offered.
+
+        Returns: whether a read, and whether a write, would have gone out in the clock of the reset.
+        """
         dut = self.dut
         dut.rst_ni.value = 0
         self.forget()
         for name in INPUTS:
             getattr(dut, name).value = 0
-        await ClockCycles(dut.clk_i, 3)
+        await RisingEdge(dut.clk_i)
+        read = bool(dut.dut.ar_request.value.to_unsigned()) and not dut.m_axi_arvalid.value
+        write = bool(dut.dut.order_push.value)
+        for _ in range(2):
+            await RisingEdge(dut.clk_i)
+            offered = [name for name in OFFERS if getattr(dut, name).value]
+            assert not offered, f"{offered[0]} is high in a reset"
         dut.rst_ni.value = 1
+        return read, write
 
     async def clock(self, *, abort: bool = False) -> None:
         """One clock: choose inputs, judge the outputs, follow."""
@@ -442,3 +463,20 @@ async def random_traffic(dut: Any) -> None:
         elif end < 0.8:
             situations.saw(MemoryControllerSituation.RESET, not testbench.idle)
             await testbench.reset()
+
+
+@cocotb.test()
+async def resets(dut: Any) -> None:
+    """A reset in any clock of the traffic stops it at once."""
+    situations = Situations(ResetSituation, least=5)
+    dut.rst_ni.value = 0
+    await start_clock(dut, *INPUTS)
+    testbench = MemoryControllerTestbench(dut, Situations(MemoryControllerSituation))
+    await testbench.reset()
+    for _ in situations.rounds(100):
+        testbench.vary()
+        for _ in range(random.randint(5, 40)):
+            await testbench.clock()
+        read, write = await testbench.reset()
+        situations.saw(ResetSituation.READ, read)
+        situations.saw(ResetSituation.WRITE, write)

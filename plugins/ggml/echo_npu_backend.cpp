@@ -17,6 +17,8 @@
 #include "echo_npu_link.h"
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
+#define GGML_COMMON_DECL_CPP
+#include "ggml-common.h"
 
 #if GGML_BACKEND_API_VERSION != 2
 #error "this backend is written for version 2 of ggml's backend interface"
@@ -31,22 +33,64 @@ constexpr int address_bits = 40;
 constexpr size_t alignment = 64;
 constexpr size_t kept_graphs = 8;  // as many as the server keeps
 
-// --- names ------------------------------------------------------------------------------------------------------------
+// --- types and names --------------------------------------------------------------------------------------------------
 
-const char * type_name(ggml_type type) {
+struct type_form {
+    const char * name;  // null: of a type that is not known, and zeros
+    int64_t elements;   // of a block
+    size_t bytes;       // of a block
+    bool moved;         // the device only moves it, whole blocks at a time
+};
+
+type_form form_of(ggml_type type) {
+#define BLOCKS(big, small, count, moved) \
+    case GGML_TYPE_##big: return {#small, count, sizeof(block_##small), moved}
     switch (type) {
-        case GGML_TYPE_F32: return "f32";
-        case GGML_TYPE_F16: return "f16";
-        case GGML_TYPE_BF16: return "bf16";
-        case GGML_TYPE_I8: return "i8";
-        case GGML_TYPE_I16: return "i16";
-        case GGML_TYPE_I32: return "i32";
-        case GGML_TYPE_I64: return "i64";
-        case GGML_TYPE_Q8_0: return "q8_0";
-        case GGML_TYPE_Q4_0: return "q4_0";
-        case GGML_TYPE_Q4_1: return "q4_1";
-        default: return nullptr;
+        case GGML_TYPE_F32: return {"f32", 1, 4, false};
+        case GGML_TYPE_F16: return {"f16", 1, 2, false};
+        case GGML_TYPE_BF16: return {"bf16", 1, 2, false};
+        case GGML_TYPE_I8: return {"i8", 1, 1, false};
+        case GGML_TYPE_I16: return {"i16", 1, 2, false};
+        case GGML_TYPE_I32: return {"i32", 1, 4, false};
+        case GGML_TYPE_I64: return {"i64", 1, 8, false};
+        case GGML_TYPE_F64: return {"f64", 1, 8, true};
+        BLOCKS(Q8_0, q8_0, QK8_0, false);
+        BLOCKS(Q4_0, q4_0, QK4_0, false);
+        BLOCKS(Q4_1, q4_1, QK4_1, false);
+        BLOCKS(Q5_0, q5_0, QK5_0, true);
+        BLOCKS(Q5_1, q5_1, QK5_1, true);
+        BLOCKS(Q8_1, q8_1, QK8_1, true);
+        BLOCKS(MXFP4, mxfp4, QK_MXFP4, true);
+        BLOCKS(Q2_K, q2_K, QK_K, true);
+        BLOCKS(Q3_K, q3_K, QK_K, true);
+        BLOCKS(Q4_K, q4_K, QK_K, true);
+        BLOCKS(Q5_K, q5_K, QK_K, true);
+        BLOCKS(Q6_K, q6_K, QK_K, true);
+        BLOCKS(Q8_K, q8_K, QK_K, true);
+        BLOCKS(TQ1_0, tq1_0, QK_K, true);
+        BLOCKS(TQ2_0, tq2_0, QK_K, true);
+        BLOCKS(IQ1_S, iq1_s, QK_K, true);
+        BLOCKS(IQ1_M, iq1_m, QK_K, true);
+        BLOCKS(IQ2_XXS, iq2_xxs, QK_K, true);
+        BLOCKS(IQ2_XS, iq2_xs, QK_K, true);
+        BLOCKS(IQ2_S, iq2_s, QK_K, true);
+        BLOCKS(IQ3_XXS, iq3_xxs, QK_K, true);
+        BLOCKS(IQ3_S, iq3_s, QK_K, true);
+        BLOCKS(IQ4_NL, iq4_nl, QK4_NL, true);
+        BLOCKS(IQ4_XS, iq4_xs, QK_K, true);
+        // The youngest types, which some versions lack.
+#ifdef QK_NVFP4
+        BLOCKS(NVFP4, nvfp4, QK_NVFP4, true);
+#endif
+#ifdef QK1_0
+        BLOCKS(Q1_0, q1_0, QK1_0, true);
+#endif
+#ifdef QK2_0
+        BLOCKS(Q2_0, q2_0, QK2_0, true);
+#endif
+        default: return {};
     }
+#undef BLOCKS
 }
 
 // Bytes of a packed tile of a type that the device has in blocks, else 0.
@@ -193,8 +237,8 @@ const ggml_tensor * whole_of(const ggml_tensor * tensor) {
 void append_tensor(std::string & message, const ggml_tensor * tensor) {
     echo_npu_tensor made = {};
     if (tensor) {
-        const char * name = type_name(tensor->type);
-        std::snprintf(made.type, sizeof made.type, "%s", name ? name : "other");
+        const type_form form = form_of(tensor->type);
+        std::snprintf(made.type, sizeof made.type, "%s", form.name ? form.name : "other");
         const ggml_tensor * whole = whole_of(tensor);
         if (whole->op == GGML_OP_NONE)
             made.flags |= ECHO_NPU_TENSOR_INPUT;
@@ -205,6 +249,12 @@ void append_tensor(std::string & message, const ggml_tensor * tensor) {
         for (int i = 0; i < GGML_MAX_DIMS; i++) {
             made.elements[i] = uint64_t(tensor->ne[i]);
             made.steps[i] = tensor->nb[i];
+        }
+        // Whole blocks in a row are elements of so many bytes. Without these the server refuses the type.
+        const bool whole_blocks = tensor->nb[0] == form.bytes && tensor->ne[0] % std::max<int64_t>(form.elements, 1) == 0;
+        if (form.moved && (form.elements == 1 || whole_blocks)) {
+            made.elements[0] = uint64_t(tensor->ne[0] / form.elements);
+            made.item = form.bytes;
         }
         made.address = address_of(tensor->data);
     }
@@ -282,7 +332,7 @@ struct npu {
 
 std::string blocks_request(const ggml_tensor * tensor, uint64_t address, uint64_t rows, uint64_t matrices) {
     echo_npu_blocks blocks = {};
-    std::snprintf(blocks.type, sizeof blocks.type, "%s", type_name(tensor->type));
+    std::snprintf(blocks.type, sizeof blocks.type, "%s", form_of(tensor->type).name);
     blocks.address = address;
     blocks.rows = rows;
     blocks.depth = uint64_t(tensor->ne[0]);
@@ -292,27 +342,16 @@ std::string blocks_request(const ggml_tensor * tensor, uint64_t address, uint64_
     return request;
 }
 
-// Of an element; 0 for types in blocks.
-size_t item_bytes(ggml_type type) {
-    switch (type) {
-        case GGML_TYPE_I8: return 1;
-        case GGML_TYPE_F16:
-        case GGML_TYPE_BF16:
-        case GGML_TYPE_I16: return 2;
-        case GGML_TYPE_F32:
-        case GGML_TYPE_I32: return 4;
-        case GGML_TYPE_I64:
-        case GGML_TYPE_F64: return 8;
-        default: return 0;
-    }
-}
-
-// The bytes of a tensor as ggml counts them. Rows of blocks are dense.
+// The bytes of a tensor as ggml counts them.
 size_t bytes_of(const ggml_tensor * tensor) {
     if (is_empty(tensor))
         return 0;
-    size_t item = item_bytes(tensor->type);
-    size_t bytes = item ? item + size_t(tensor->ne[0] - 1) * tensor->nb[0] : tensor->nb[1];
+    const type_form form = form_of(tensor->type);
+    size_t bytes = tensor->nb[1];  // of a row of a type that is not known
+    if (form.elements == 1)
+        bytes = form.bytes + size_t(tensor->ne[0] - 1) * tensor->nb[0];
+    else if (form.elements)
+        bytes = size_t(tensor->ne[0] / form.elements) * tensor->nb[0];
     for (int i = 1; i < GGML_MAX_DIMS; i++)
         bytes += size_t(tensor->ne[i] - 1) * tensor->nb[i];
     return bytes;

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define ECHO_NPU_PROTOCOL_VERSION 2
+#define ECHO_NPU_PROTOCOL_VERSION 3
 #define ECHO_NPU_MAX_MESSAGE (1u << 26)
 #define ECHO_NPU_MAX_NODES (1u << 16)
 #define ECHO_NPU_MAX_SOURCES 10
@@ -109,6 +109,8 @@ struct echo_npu_tensor {
     // Of a part of a tensor in blocks: the whole one, and the bytes from its start; else zeros.
     uint64_t whole[ECHO_NPU_DIMENSIONS];
     uint64_t offset;
+    // Of a type that the device only moves: the bytes of an element, which may be a block of numbers; else 0.
+    uint64_t item;
 };
 
 // The destination and the sources follow.

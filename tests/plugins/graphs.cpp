@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that a backend can get wrong by doing too much or too little:
-//     graphs PLUGIN replay|keys|views|select|outputs|inplace|large|parts
+//     graphs PLUGIN replay|keys|views|select|outputs|inplace|large|parts|moved
 // Exit status 1 and a line about it if a result is wrong.
 #include <cmath>
 #include <cstdio>
@@ -311,6 +311,74 @@ bool all_parts() {
     return parts(GGML_TYPE_Q8_0) & parts(GGML_TYPE_Q4_0) & parts(GGML_TYPE_Q4_1);
 }
 
+// Rows of a view that a copy brings together, as bytes.
+std::vector<uint8_t> rows_of(const ggml_tensor * view, const std::vector<uint8_t> & whole) {
+    std::vector<uint8_t> found;
+    const size_t row = size_t(view->ne[0] / ggml_blck_size(view->type)) * ggml_type_size(view->type);
+    for (int64_t i3 = 0; i3 < view->ne[3]; i3++)
+        for (int64_t i2 = 0; i2 < view->ne[2]; i2++)
+            for (int64_t i1 = 0; i1 < view->ne[1]; i1++) {
+                auto first = whole.begin() + long(view->view_offs + size_t(i1) * view->nb[1] + size_t(i2) * view->nb[2] + size_t(i3) * view->nb[3]);
+                found.insert(found.end(), first, first + long(row));
+            }
+    return found;
+}
+
+// A copy of rows of any type has their bytes; columns of blocks are refused.
+bool moved(ggml_type type) {
+    ggml_context * context = new_context();
+    const int64_t block = ggml_blck_size(type);
+    const bool tiles = type == GGML_TYPE_Q8_0 || type == GGML_TYPE_Q4_0 || type == GGML_TYPE_Q4_1;
+    ggml_tensor * whole = ggml_new_tensor_4d(context, type, 3 * block, 2, 3, 4);
+    ggml_tensor * turned = ggml_permute(context, whole, 0, 2, 1, 3);
+    ggml_tensor * some = ggml_view_3d(context, whole, 3 * block, 2, 2, whole->nb[2], whole->nb[3], whole->nb[1] + whole->nb[3]);
+    ggml_tensor * narrow = ggml_view_4d(context, whole, 2 * block, 2, 3, 4, whole->nb[1], whole->nb[2], whole->nb[3], ggml_type_size(type));
+    ggml_tensor * columns = ggml_transpose(context, ggml_new_tensor_2d(context, type, 3 * block, 2 * block));
+    ggml_cgraph * graph = ggml_new_graph(context);
+    std::vector<std::pair<ggml_tensor *, ggml_tensor *>> copies;
+    auto supported = [](const ggml_tensor * node) { return ggml_backend_dev_supports_op(ggml_backend_get_device(npu), node); };
+    bool good = true;
+    for (ggml_tensor * view : {turned, some, narrow}) {
+        ggml_tensor * dense = ggml_new_tensor(context, type, 4, view->ne);
+        for (ggml_tensor * copy : {ggml_cpy(context, view, dense), ggml_cont(context, view)}) {
+            const bool fits = !tiles || view != narrow;
+            good = good && supported(copy) == fits;
+            if (!fits)
+                continue;
+            ggml_build_forward_expand(graph, copy);
+            copies.push_back({view, copy});
+        }
+    }
+    ggml_tensor * flat = ggml_new_tensor_2d(context, type, 2 * block, 3 * block);
+    good = good && supported(ggml_cpy(context, columns, flat)) == (block == 1);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
+    std::vector<uint8_t> bytes(ggml_nbytes(whole)), got;
+    for (size_t i = 0; i < bytes.size(); i++)
+        bytes[i] = uint8_t(i * 2654435761u >> 24) & 0x3f;  // no float of these is a NaN
+    ggml_backend_tensor_set(whole, bytes.data(), 0, bytes.size());
+    good = ggml_backend_graph_compute(npu, graph) == GGML_STATUS_SUCCESS && good;
+    for (const auto & [view, copy] : copies) {
+        got.resize(ggml_nbytes(copy));
+        ggml_backend_tensor_get(copy, got.data(), 0, got.size());
+        good = good && got == rows_of(view, bytes);
+    }
+    std::printf("%s: %s\n", ggml_type_name(type), good ? "right" : "wrong");
+    ggml_backend_buffer_free(buffer);
+    ggml_free(context);
+    return good;
+}
+
+bool all_moved() {
+    bool good = true;
+    int types = 0;
+    for (int each = 0; each < GGML_TYPE_COUNT; each++)
+        if (ggml_blck_size(ggml_type(each)) && ggml_type_size(ggml_type(each))) {
+            good = moved(ggml_type(each)) && good;
+            types++;
+        }
+    return good && types > 30;
+}
+
 }  // namespace
 
 int main(int count, char ** words) {
@@ -322,7 +390,7 @@ int main(int count, char ** words) {
         return 2;
     std::string which = words[2];
     const std::pair<const char *, bool (*)()> known[] = {
-        {"replay", replay}, {"keys", keys}, {"inplace", inplace}, {"views", views}, {"select", select}, {"outputs", outputs}, {"large", large}, {"parts", all_parts}};
+        {"replay", replay}, {"keys", keys}, {"inplace", inplace}, {"views", views}, {"select", select}, {"outputs", outputs}, {"large", large}, {"parts", all_parts}, {"moved", all_moved}};
     for (const auto & [name, check] : known)
         if (which == name)
             return !check();

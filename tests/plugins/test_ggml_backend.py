@@ -220,6 +220,12 @@ def test_weights_are_written_and_read_in_parts(graphs: Path, tmp_path: Path, whi
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+def test_rows_of_every_type_are_copied(graphs: Path, tmp_path: Path) -> None:
+    with served(tmp_path, "cmodel") as environment:
+        ran = run(graphs, environment, "moved")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
 @pytest.mark.parametrize("which", ["neighbours", "parts", "sizes", "empty", "threads"])
 def test_a_call_touches_what_it_names_of_a_buffer(buffers: Path, tmp_path: Path, which: str) -> None:
     with served(tmp_path, "cmodel") as environment:

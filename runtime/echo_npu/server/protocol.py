@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Final, Self
 
-VERSION: Final = 2
+VERSION: Final = 3
 MAX_MESSAGE: Final = 1 << 26
 """Most bytes behind the head of a message."""
 MAX_NODES: Final = 1 << 16
@@ -35,9 +35,10 @@ GRAPH: Final = struct.Struct("<QII")
 NUMBER: Final = struct.Struct("<Q")
 COUNTERS: Final = struct.Struct("<QQQ")
 """Answer: busy cycles, commands, doorbells of graphs."""
-TENSOR: Final = struct.Struct("<8sQ4q4QQ4qQ")
+TENSOR: Final = struct.Struct("<8sQ4q4QQ4qQQ")
 """Type (text; empty: no tensor), flags, elements of each dimension, bytes between them, address; of a part of
-a tensor in blocks, elements of the whole one and bytes from its start, as a file counts them; else zeros."""
+a tensor in blocks, elements of the whole one and bytes from its start, as a file counts them, else zeros;
+bytes of an element of a type that the device only moves, else 0."""
 NODE: Final = struct.Struct("<32s16iII")
 """GraphOperation (text), parameters, number of sources, zero. The destination and the sources follow."""
 
@@ -104,6 +105,8 @@ class GraphTensor:
     Attributes:
         whole: of a part of a tensor in blocks, the elements of the whole one; else zeros.
         offset: bytes from the start of the whole one, as a file has its blocks. So has the address.
+        item: of a type that the device only moves, the bytes of an element, which may be a block of numbers;
+            else 0.
     """
 
     type: str
@@ -113,6 +116,7 @@ class GraphTensor:
     address: int
     whole: tuple[int, ...] = (0,) * DIMENSIONS
     offset: int = 0
+    item: int = 0
 
     def packed(self) -> bytes:
         """Return the bytes of a message."""
@@ -124,6 +128,7 @@ class GraphTensor:
             self.address,
             *self.whole,
             self.offset,
+            self.item,
         )
 
     @classmethod
@@ -139,13 +144,13 @@ class GraphTensor:
         if not kind:
             return None
         elements, steps, address = tuple(numbers[:4]), tuple(numbers[4:8]), numbers[8]
-        whole, offset = tuple(numbers[9:13]), numbers[13]
+        whole, (offset, item) = tuple(numbers[9:13]), numbers[13:]
         counts = (*elements, *whole)
         if any(not 0 <= count < 1 << 40 for count in counts) or max(*steps, offset) >= 1 << 40:
             raise ProtocolError(f"a tensor of {elements} elements, steps {steps}")
         if address >= 1 << 40:
             raise ValueError(f"a tensor at 0x{address:x}")
-        return cls(kind, TensorFlag(flags & 3), elements, steps, address, whole, offset)
+        return cls(kind, TensorFlag(flags & 3), elements, steps, address, whole, offset, item)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,25 @@
 """A supported node of each kind, for searches that change it a little."""
 
 import math
+from typing import Final
 
 from echo_npu.formats import FORMATS
 from echo_npu.server.operations.base import TYPES
 from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
 from tests.runtime.server.server_client import node
 
+MOVED: Final = {"q5_K": 176}
+"""Bytes of an element of types that the device only moves."""
+
 
 def dense(address: int, name: str, *elements: int) -> GraphTensor:
     """Return an input without gaps."""
     shape = (*elements, *(1,) * (4 - len(elements)))
-    blocks = FORMATS.get(name)
-    item = TYPES[name].itemsize if blocks is None else blocks.block_bytes
+    blocks, moved = FORMATS.get(name), MOVED.get(name, 0)
+    item = moved or (TYPES[name].itemsize if blocks is None else blocks.block_bytes)
     steps = [item, item * shape[0] if blocks is None else blocks.row_bytes(shape[0])]
     steps += [steps[1] * math.prod(shape[1:axis]) for axis in (2, 3)]
-    return GraphTensor(name, TensorFlag.INPUT, shape, tuple(steps), address)
+    return GraphTensor(name, TensorFlag.INPUT, shape, tuple(steps), address, item=moved)
 
 
 def honest_nodes(address: int) -> list[GraphNode]:
@@ -29,6 +33,9 @@ def honest_nodes(address: int) -> list[GraphNode]:
 
     def i32(*elements: int) -> GraphTensor:
         return dense(address, "i32", *elements)
+
+    def q5_k(*elements: int) -> GraphTensor:
+        return dense(address, "q5_K", *elements)
 
     heads, half = f32(8, 3, 2), dense(address, "f16", 32, 3)
     rope = {1: 8, 2: 2, 5: 10000.0, 6: 1.0, 8: 1.0}
@@ -44,6 +51,9 @@ def honest_nodes(address: int) -> list[GraphNode]:
         node("CPY", q8_0(64, 3), f32(64, 3)),
         node("CONT", half, f32(32, 3)),
         node("DUP", q8_0(64, 3), q8_0(64, 3)),
+        node("CPY", q5_k(3, 2), q5_k(2, 3)),
+        node("CONCAT", q5_k(2, 5), q5_k(2, 3), q5_k(2, 2), parameters={0: 1}),
+        node("CONCAT", q8_0(64, 5), q8_0(64, 3), q8_0(64, 2), parameters={0: 1}),
         node("CONCAT", f32(8, 5), f32(8, 3), f32(8, 2), parameters={0: 1}),
         node("REPEAT", f32(8, 6), f32(4, 3)),
         node("GET_ROWS", f32(8, 2, 2), f32(8, 5, 2), i32(2, 2)),

@@ -14,12 +14,14 @@ import numpy as np
 from echo_npu.formats import FORMATS
 from echo_npu.server import protocol
 from echo_npu.server.operations import OPERATIONS
-from echo_npu.server.operations.base import TYPES
+from echo_npu.server.operations.base import MOST_ITEM, TYPES
 from echo_npu.server.protocol import AnswerStatus, GraphNode, GraphTensor, RequestKind, TensorFlag
 from tests.runtime.server.honest_nodes import honest_nodes
 from tests.runtime.server.server_client import node, opened
 
 NUMBERS = (0, 1, 63, 64, 1 << 20, (1 << 28) - 64, 1 << 28, 1 << 29, 1 << 32, 1 << 40, 1 << 63, (1 << 64) - 1)
+ITEMS = (0, 1, 4, 34, 175, MOST_ITEM, MOST_ITEM + 1, 1 << 31, (1 << 64) - 1)
+"""Bytes of elements that are only moved."""
 
 
 class HostileClient:
@@ -52,7 +54,8 @@ class HostileClient:
         flags = TensorFlag(self.random.randrange(4))
         offset = self.random.choice((0, 0, 0, 34, 1 << 30))
         address = self.number() if self.random.random() < 0.1 else self.random.choice(self.addresses)
-        return GraphTensor(name, flags, tuple(elements), tuple(steps), address, whole, offset)
+        size = self.random.choice(ITEMS) if self.random.random() < 0.1 else 0
+        return GraphTensor(name, flags, tuple(elements), tuple(steps), address, whole, offset, size)
 
     def node(self) -> GraphNode:
         if self.random.random() < 0.7:
@@ -97,6 +100,8 @@ class HostileClient:
             return replace(tensor, elements=tuple(elements), steps=tuple(steps), whole=tensor.elements)
         elif pick < 0.8:
             steps[axis] = self.random.choice((0, 1, 4, 34, 1 << 30, (1 << 40) - 4))
+        elif pick < 0.85:
+            return replace(tensor, item=self.random.choice(ITEMS))
         elif pick < 0.9:
             return replace(tensor, address=self.random.choice(NUMBERS) % (1 << 64))
         else:

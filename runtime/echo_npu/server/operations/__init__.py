@@ -30,9 +30,12 @@ OPERATIONS: dict[str, GraphOperation] = {
     **training.OPERATIONS,
 }
 
-TAKE_BLOCKS = frozenset(("MUL_MAT", "MUL_MAT_ID", "GET_ROWS", "SET_ROWS", "CPY", "CONT", "DUP"))
-MAKE_BLOCKS = frozenset(("SET_ROWS", "CPY", "CONT", "DUP"))
+TAKE_BLOCKS = frozenset(("MUL_MAT", "MUL_MAT_ID", "GET_ROWS", "SET_ROWS", "CPY", "CONT", "DUP", "CONCAT"))
+MAKE_BLOCKS = frozenset(("SET_ROWS", "CPY", "CONT", "DUP", "CONCAT"))
 """Operations with sources, or a result, in blocks. The last source of SET_ROWS and CPY is the result."""
+
+MOVE = frozenset(("CPY", "CONT", "DUP", "CONCAT", "REPEAT", "GET_ROWS"))
+"""Operations that take types that the device only moves."""
 
 WITHOUT_COMMANDS = frozenset(("NONE", "VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE"))
 """They only look at memory in another way."""
@@ -51,6 +54,9 @@ def check(device: Device, node: GraphNode) -> None:
             check_block_rows(device, tensor)
             blocks = node.op in TAKE_BLOCKS if tensor is not node.destination else node.op in MAKE_BLOCKS
             require(blocks, "a tensor in blocks")
+            require(tensor.type in device.capabilities.block_formats, f"the device has no {tensor.type}")
+        elif tensor is not None:
+            require(not tensor.item or node.op in MOVE, f"the type {tensor.type}, which only moves")
     if all(node.destination.elements):
         operation.check(device, node)
 

@@ -31,6 +31,10 @@ NAMES: Final = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i32": "
 """The runtime's names of the types that it converts."""
 
 
+MOST_ITEM: Final = 1 << 16
+"""Bytes of an element of a type that the device only moves."""
+
+
 class UnsupportedError(Exception):
     """The device does not compute a node."""
 
@@ -79,7 +83,7 @@ class Emitter(ABC):
     def strided(self, tensor: GraphTensor, shape: Sequence[int], strides: Sequence[int]) -> DeviceTensor:
         """Return other axes of the tensor's memory."""
         return DeviceTensor.borrow(
-            self.device, tensor.address, tuple(shape), tuple(strides), TYPES[tensor.type]
+            self.device, tensor.address, tuple(shape), tuple(strides), dtype_of(tensor)
         )
 
     def single(self, value: DeviceTensor, name: str = "f32") -> DeviceTensor:
@@ -100,6 +104,11 @@ class Emitter(ABC):
             self.device.cast(value, NAMES[tensor.type], out=self.view(tensor))
 
 
+def dtype_of(tensor: GraphTensor) -> np.dtype[Any]:
+    """Return the type of an element; of one that the device only moves, its bytes without a meaning."""
+    return np.dtype((np.void, tensor.item)) if tensor.item else TYPES[tensor.type]
+
+
 def whole_elements(tensor: GraphTensor) -> tuple[int, ...]:
     """Return the elements of the tensor that a tensor in blocks is a part of, or of that one itself."""
     return tensor.whole if any(tensor.whole) else tensor.elements
@@ -110,7 +119,7 @@ def extent(tensor: GraphTensor) -> int:
     if tensor.type in FORMATS:
         k, n, *more = whole_elements(tensor)
         return named_format(tensor.type).packed_bytes(n, k) * math.prod(more)
-    size = TYPES[tensor.type].itemsize
+    size = dtype_of(tensor).itemsize
     return size + sum((n - 1) * s for n, s in zip(tensor.elements, tensor.steps, strict=True))
 
 
@@ -140,7 +149,7 @@ def same_shape(*tensors: GraphTensor) -> bool:
 
 def contiguous(tensor: GraphTensor) -> bool:
     """Return whether the elements lie one after another, the innermost dimension first."""
-    step = TYPES[tensor.type].itemsize
+    step = dtype_of(tensor).itemsize
     for count, stride in zip(tensor.elements, tensor.steps, strict=True):
         if count != 1 and stride != step:
             return False
@@ -150,7 +159,7 @@ def contiguous(tensor: GraphTensor) -> bool:
 
 def dense_rows(tensor: GraphTensor) -> bool:
     """Return whether the innermost dimension has no gaps."""
-    return tensor.elements[0] == 1 or tensor.steps[0] == TYPES[tensor.type].itemsize
+    return tensor.elements[0] == 1 or tensor.steps[0] == dtype_of(tensor).itemsize
 
 
 def most_bytes(device: Device) -> int:
@@ -161,12 +170,15 @@ def most_bytes(device: Device) -> int:
 def check_tensors(device: Device, node: GraphNode) -> None:
     """Raise UnsupportedError for a tensor that no operation takes."""
     most = most_bytes(device)
+    items: dict[str, int] = {}
     for tensor in (node.destination, *node.sources):
         if tensor is None or not all(tensor.elements):
             continue
+        known = tensor.type in FORMATS or tensor.type in TYPES
+        require(known == (tensor.item == 0) and tensor.item <= MOST_ITEM, f"the type {tensor.type}")
+        require(items.setdefault(tensor.type, tensor.item) == tensor.item, "one type in two sizes")
         if tensor.type not in FORMATS:
-            require(tensor.type in TYPES, f"the type {tensor.type}")
-            item = TYPES[tensor.type].itemsize
+            item = dtype_of(tensor).itemsize
             require(all(not step % item for step in tensor.steps), "a step of no whole elements")
             # Even if they repeat in memory: some operations make them dense.
             require(math.prod(tensor.elements) * item < most, "more elements than fit into memory")

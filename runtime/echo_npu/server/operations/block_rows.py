@@ -61,6 +61,11 @@ class BlockRows:
         """Return the rows in another order of axes' counts."""
         return BlockRows(self.form, self.depth, self.scales.reshape(shape), self.quants.reshape(shape))
 
+    def columns(self, first: int, end: int) -> "BlockRows":
+        """Return the elements from one on, which begins a tile, to another one of each row."""
+        along = first // TILE_DEPTH * self.form.tile_bytes
+        return BlockRows(self.form, end - first, self.scales + along, self.quants + along)
+
     def steps(self) -> Numbers:
         """Return the bytes to the next scales and the next quants in a list of rows, [rows - 1, 2]."""
         return np.stack([np.diff(self.scales), np.diff(self.quants)], axis=-1)

@@ -38,10 +38,7 @@ def check_mul_mat_id(device: Device, node: GraphNode) -> None:
     weights, rows, numbers, target = first(node), first(node, 1), first(node, 2), node.destination
     require(all((*weights.elements, *rows.elements, *numbers.elements)), "an empty operand")
     require(rows.type in FLOATS and target.type == "f32" and numbers.type == "i32", "another type")
-    if weights.type in FORMATS:
-        require(weights.type in device.capabilities.block_formats, f"the device has no {weights.type}")
-    else:
-        require(weights.type in FLOATS, f"weights in {weights.type}")
+    require(weights.type in FLOATS or weights.type in FORMATS, f"weights in {weights.type}")
     depth, columns, _, one = weights.elements
     used, tokens = numbers.elements[:2]
     require(one == 1 and numbers.elements[2:] == (1, 1) and dense_rows(numbers), "lists with gaps")

@@ -14,10 +14,7 @@ def check_mul_mat(device: Device, node: GraphNode) -> None:
     weights, rows = first(node), first(node, 1)
     require(node.destination.type == "f32", "a product that is not float32")
     require(rows.type in FLOATS, f"rows in {rows.type}")
-    if weights.type in FORMATS:
-        require(weights.type in device.capabilities.block_formats, f"the device has no {weights.type}")
-    else:
-        require(weights.type in FLOATS, f"weights in {weights.type}")
+    require(weights.type in FLOATS or weights.type in FORMATS, f"weights in {weights.type}")
     require(all((*weights.elements, *rows.elements)), "an empty operand")
     require(weights.elements[0] == rows.elements[0], "inner dimensions that differ")
     result = (weights.elements[1], *rows.elements[1:])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.device import Device
-from echo_npu.formats import FORMATS, named_format
+from echo_npu.formats import FORMATS, TILE_DEPTH, named_format
 from echo_npu.ops.shape import fill_commands
 from echo_npu.server.operations.base import (
     FLOATS,
@@ -17,6 +17,7 @@ from echo_npu.server.operations.base import (
     Emitter,
     contiguous,
     dense_rows,
+    dtype_of,
     first,
     require,
     same_shape,
@@ -62,9 +63,9 @@ def check_copy(device: Device, node: GraphNode) -> None:
     """Take any strides on both sides, and as many elements."""
     source, target = first(node), node.destination
     if source.type in FORMATS or target.type in FORMATS:
-        _check_block_copy(device, source, target)
+        _check_block_copy(source, target)
         return
-    require(source.type in TYPES and converts(source.type, target.type), f"{source.type} to {target.type}")
+    require(converts(source.type, target.type), f"{source.type} to {target.type}")
     require(math.prod(source.elements) == math.prod(target.elements), "other numbers of elements")
 
 
@@ -87,18 +88,17 @@ def emit_copy(emitter: Emitter, node: GraphNode) -> None:
 
 def _reshaped(emitter: Emitter, tensor: GraphTensor, like: GraphTensor) -> DeviceTensor:
     """Return a contiguous tensor in the shape of another one."""
-    size = TYPES[tensor.type].itemsize
+    size = dtype_of(tensor).itemsize
     shape = like.elements[::-1]
     strides = [size * math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     return emitter.strided(tensor, shape, strides)
 
 
-def _check_block_copy(device: Device, source: GraphTensor, target: GraphTensor) -> None:
+def _check_block_copy(source: GraphTensor, target: GraphTensor) -> None:
     """Take as many rows of one length: of the same blocks, or of floats on one side."""
     blocks = target if target.type in FORMATS else source
     floats = target if blocks is source else source
     require(source.type == target.type or floats.type in FLOATS, "other blocks")
-    require(blocks.type in device.capabilities.block_formats, f"the device has no {blocks.type}")
     require(source.elements[0] == target.elements[0], "rows of another length")
     rows = math.prod(source.elements[1:])
     require(math.prod(target.elements[1:]) == rows <= MOST_BLOCK_ROWS, "many rows, or other numbers of them")
@@ -129,16 +129,34 @@ def check_concat(device: Device, node: GraphNode) -> None:
     result[axis] += right.elements[axis]
     require(target.elements == tuple(result), "a result of another shape")
     require(all(left.elements[i] == right.elements[i] for i in range(4) if i != axis), "shapes that differ")
+    if target.type in FORMATS:
+        require(math.prod(target.elements[1:]) <= MOST_BLOCK_ROWS, "many rows in blocks")
+        require(axis > 0 or not left.elements[0] % TILE_DEPTH, "blocks that begin inside a tile")
 
 
 def emit_concat(emitter: Emitter, node: GraphNode) -> None:
     """Copy both to their places."""
+    if node.destination.type in FORMATS:
+        _concat_blocks(emitter, node)
+        return
     left, right, target = (emitter.view(each) for each in (first(node), first(node, 1), node.destination))
     axis = 3 - node.integer(0)
     middle = left.shape[axis]
     before: tuple[slice, ...] = (slice(None),) * axis
     emitter.device.copy(left, out=target[(*before, slice(None, middle))])
     emitter.device.copy(right, out=target[(*before, slice(middle, None))])
+
+
+def _concat_blocks(emitter: Emitter, node: GraphNode) -> None:
+    left, right, target = (block_rows(each) for each in (first(node), first(node, 1), node.destination))
+    axis, middle = 3 - node.integer(0), first(node).elements[node.integer(0)]
+    if axis == 3:
+        ends = target.columns(0, middle), target.columns(middle, target.depth)
+    else:
+        before: tuple[slice, ...] = (slice(None),) * axis
+        ends = target[(*before, slice(None, middle))], target[(*before, slice(middle, None))]
+    for source, end in zip((left, right), ends, strict=True):
+        copy_rows(emitter, source.flat(), end.flat())
 
 
 def check_repeat(device: Device, node: GraphNode) -> None:
@@ -172,14 +190,13 @@ def check_get_rows(device: Device, node: GraphNode) -> None:
     table, index, target = first(node), first(node, 1), node.destination
     blocks = table.type in FORMATS
     if blocks:
-        require(table.type in device.capabilities.block_formats, f"the device has no {table.type}")
         require(
             bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes, for a table in blocks"
         )
         require(target.type == "f32", "rows of blocks as another type than float32")
         require(math.prod(index.elements) <= MOST_BLOCK_ROWS, "many rows in blocks")
     else:
-        require(table.type in TYPES and converts(table.type, target.type), f"a table in {table.type}")
+        require(converts(table.type, target.type), f"a table in {table.type}")
     require(index.type == "i32", f"numbers in {index.type}")
     require(all(table.elements), "an empty table")
     require(index.elements[3] == 1 and table.elements[2:] == index.elements[1:3], "lists of another shape")
@@ -229,7 +246,6 @@ def check_set_rows(device: Device, node: GraphNode) -> None:
     blocks = target.type in FORMATS
     require(rows.type in FLOATS and (blocks or target.type in FLOATS), f"{rows.type} to {target.type}")
     if blocks:
-        require(target.type in device.capabilities.block_formats, f"the device has no {target.type}")
         require(math.prod(rows.elements[1:]) <= MOST_BLOCK_ROWS, "many rows in blocks")
     require(index.type in ("i32", "i64"), f"numbers in {index.type}")
     known = bool(index.flags & TensorFlag.INPUT)

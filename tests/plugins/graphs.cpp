@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that a backend can get wrong by doing too much or too little:
-//     graphs PLUGIN replay|keys|views|select|outputs|inplace|large|parts|moved
+//     graphs PLUGIN replay|keys|views|select|outputs|inplace|large|parts|moved|inputs
 // Exit status 1 and a line about it if a result is wrong.
 #include <cmath>
 #include <cstdio>
@@ -311,6 +311,48 @@ bool all_parts() {
     return parts(GGML_TYPE_Q8_0) & parts(GGML_TYPE_Q4_0) & parts(GGML_TYPE_Q4_1);
 }
 
+bool supported(const ggml_tensor * node) {
+    return ggml_backend_dev_supports_op(ggml_backend_get_device(npu), node);
+}
+
+// Numbers that decide addresses or constants of a program are an input of the graph, or a part of one, and nothing that
+// the graph computes.
+bool inputs() {
+    ggml_context * context = new_context();
+    ggml_tensor * given = ggml_new_tensor_1d(context, GGML_TYPE_I32, 4);
+    ggml_tensor * factors = ggml_new_tensor_1d(context, GGML_TYPE_F32, 4);
+    ggml_tensor *made = ggml_cont(context, given), *scaled = ggml_scale(context, factors, 2);
+    ggml_tensor * heads = ggml_new_tensor_3d(context, GGML_TYPE_F32, 8, 3, 4);
+    ggml_tensor * two = ggml_new_tensor_3d(context, GGML_TYPE_F32, 8, 3, 2);
+    ggml_tensor * table = ggml_new_tensor_2d(context, GGML_TYPE_Q8_0, 64, 5);
+    auto rope = [&](ggml_tensor * x, ggml_tensor * positions, ggml_tensor * divisors) {
+        return ggml_rope_ext(context, x, positions, divisors, 8, 2, 0, 10000, 1, 0, 1, 32, 1);
+    };
+    auto part = [&](ggml_tensor * whole) { return ggml_view_1d(context, whole, 2, 8); };
+    auto flat = [&](ggml_tensor * whole) { return ggml_reshape_1d(context, ggml_reshape_2d(context, whole, 2, 2), 4); };
+    const std::pair<ggml_tensor *, bool> nodes[] = {
+        {rope(heads, given, nullptr), true},
+        {rope(heads, made, nullptr), false},
+        {rope(two, part(given), nullptr), true},
+        {rope(two, part(made), nullptr), false},
+        {rope(two, part(flat(given)), nullptr), true},
+        {rope(two, part(flat(made)), nullptr), false},
+        {rope(heads, given, factors), true},
+        {rope(heads, given, scaled), false},
+        {ggml_get_rows(context, table, given), true},
+        {ggml_get_rows(context, table, made), false},
+        {ggml_get_rows(context, table, part(made)), false},
+    };
+    bool good = true;
+    for (const auto & [node, taken] : nodes) {
+        const bool right = supported(node) == taken;
+        std::printf("%s, %s: %s\n", ggml_op_name(node->op), taken ? "an input" : "computed", right ? "right" : "wrong");
+        good = right && good;
+    }
+    ggml_free(context);
+    return good;
+}
+
 // Rows of a view that a copy brings together, as bytes.
 std::vector<uint8_t> rows_of(const ggml_tensor * view, const std::vector<uint8_t> & whole) {
     std::vector<uint8_t> found;
@@ -336,7 +378,6 @@ bool moved(ggml_type type) {
     ggml_tensor * columns = ggml_transpose(context, ggml_new_tensor_2d(context, type, 3 * block, 2 * block));
     ggml_cgraph * graph = ggml_new_graph(context);
     std::vector<std::pair<ggml_tensor *, ggml_tensor *>> copies;
-    auto supported = [](const ggml_tensor * node) { return ggml_backend_dev_supports_op(ggml_backend_get_device(npu), node); };
     bool good = true;
     for (ggml_tensor * view : {turned, some, narrow}) {
         ggml_tensor * dense = ggml_new_tensor(context, type, 4, view->ne);
@@ -351,6 +392,8 @@ bool moved(ggml_type type) {
     }
     ggml_tensor * flat = ggml_new_tensor_2d(context, type, 2 * block, 3 * block);
     good = good && supported(ggml_cpy(context, columns, flat)) == (block == 1);
+    ggml_tensor * column = ggml_new_tensor_2d(context, type, block, 3);
+    good = good && supported(ggml_cpy(context, ggml_transpose(context, column), column)) == (block == 1);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
     std::vector<uint8_t> bytes(ggml_nbytes(whole)), got;
     for (size_t i = 0; i < bytes.size(); i++)
@@ -390,7 +433,7 @@ int main(int count, char ** words) {
         return 2;
     std::string which = words[2];
     const std::pair<const char *, bool (*)()> known[] = {
-        {"replay", replay}, {"keys", keys}, {"inplace", inplace}, {"views", views}, {"select", select}, {"outputs", outputs}, {"large", large}, {"parts", all_parts}, {"moved", all_moved}};
+        {"replay", replay}, {"keys", keys}, {"inplace", inplace}, {"views", views}, {"select", select}, {"outputs", outputs}, {"large", large}, {"parts", all_parts}, {"moved", all_moved}, {"inputs", inputs}};
     for (const auto & [name, check] : known)
         if (which == name)
             return !check();

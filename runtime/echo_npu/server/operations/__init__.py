@@ -50,12 +50,14 @@ def check(device: Device, node: GraphNode) -> None:
         raise UnsupportedError(f"the operation {node.op}")
     check_tensors(device, node)
     for tensor in (node.destination, *node.sources):
-        if tensor is not None and all(tensor.elements) and tensor.type in FORMATS:
+        if tensor is None or not all(tensor.elements):
+            continue
+        if tensor.type in FORMATS:
             check_block_rows(device, tensor)
             blocks = node.op in TAKE_BLOCKS if tensor is not node.destination else node.op in MAKE_BLOCKS
             require(blocks, "a tensor in blocks")
             require(tensor.type in device.capabilities.block_formats, f"the device has no {tensor.type}")
-        elif tensor is not None:
+        else:
             require(not tensor.item or node.op in MOVE, f"the type {tensor.type}, which only moves")
     if all(node.destination.elements):
         operation.check(device, node)

@@ -219,6 +219,57 @@ bool is_empty(const ggml_tensor * tensor) {
     return std::any_of(tensor->ne, tensor->ne + GGML_MAX_DIMS, [](int64_t count) { return count == 0; });
 }
 
+// The bytes of a tensor as ggml counts them.
+size_t bytes_of(const ggml_tensor * tensor) {
+    if (is_empty(tensor))
+        return 0;
+    const type_form form = form_of(tensor->type);
+    size_t bytes = tensor->nb[1];  // of a row of a type that is not known
+    if (form.elements == 1)
+        bytes = form.bytes + size_t(tensor->ne[0] - 1) * tensor->nb[0];
+    else if (form.elements)
+        bytes = size_t(tensor->ne[0] / form.elements) * tensor->nb[0];
+    for (int i = 1; i < GGML_MAX_DIMS; i++)
+        bytes += size_t(tensor->ne[i] - 1) * tensor->nb[i];
+    return bytes;
+}
+
+// The tensor of which another one is a part, or that one itself.
+const ggml_tensor * whole_of(const ggml_tensor * tensor) {
+    return tensor->view_src ? tensor->view_src : tensor;
+}
+
+// Whether a tensor's rows are whole blocks.
+bool has_rows_of_blocks(const ggml_tensor * tensor) {
+    const type_form form = form_of(tensor->type);
+    return tensor->nb[0] == form.bytes && tensor->ne[0] % form.elements == 0;
+}
+
+// Whether a tensor is kept in tiles. One of other rows than those of blocks is not: nothing computes with it.
+bool in_tiles(const ggml_tensor * tensor) {
+    return tile_bytes_of(tensor->type) != 0 && !is_empty(tensor) && has_rows_of_blocks(whole_of(tensor));
+}
+
+// How a tensor in tiles that is no view is kept. Its rows may lie apart, or repeat, if ggml's scheduler has copied the view of
+// another backend. Then it is one matrix of all rows between its first and its last byte.
+struct tiled {
+    uint64_t row_bytes;
+    uint64_t rows;
+    uint64_t matrices;
+
+    explicit tiled(const ggml_tensor * tensor)
+        : row_bytes(uint64_t(tensor->ne[0] / form_of(tensor->type).elements) * tensor->nb[0]), rows(uint64_t(tensor->ne[1])),
+          matrices(uint64_t(tensor->ne[2] * tensor->ne[3])) {
+        const uint64_t all = bytes_of(tensor);
+        if (all != bytes()) {
+            rows = (all + row_bytes - 1) / row_bytes;
+            matrices = 1;
+        }
+    }
+
+    uint64_t bytes() const { return matrices * rows * row_bytes; }
+};
+
 // --- messages ---------------------------------------------------------------------------------------------------------
 
 uint64_t address_of(const void * pointer) {
@@ -229,30 +280,27 @@ template <typename T> void append(std::string & message, const T & part) {
     message.append(reinterpret_cast<const char *>(&part), sizeof part);
 }
 
-// The tensor of which another one is a part, or that one itself.
-const ggml_tensor * whole_of(const ggml_tensor * tensor) {
-    return tensor->view_src ? tensor->view_src : tensor;
-}
-
 void append_tensor(std::string & message, const ggml_tensor * tensor) {
     echo_npu_tensor made = {};
     if (tensor) {
         const type_form form = form_of(tensor->type);
-        std::snprintf(made.type, sizeof made.type, "%s", form.name ? form.name : "other");
+        const bool has_form = form.name && (!tile_bytes_of(tensor->type) || is_empty(tensor) || in_tiles(tensor));
+        std::snprintf(made.type, sizeof made.type, "%s", has_form ? form.name : "other");
         const ggml_tensor * whole = whole_of(tensor);
         if (whole->op == GGML_OP_NONE)
             made.flags |= ECHO_NPU_TENSOR_INPUT;
-        if (whole != tensor && tile_bytes_of(tensor->type)) {
-            std::copy(whole->ne, whole->ne + GGML_MAX_DIMS, made.whole);
-            made.offset = tensor->view_offs;
+        if (in_tiles(tensor)) {
+            const tiled kept(whole);
+            const uint64_t elements[] = {uint64_t(whole->ne[0]), kept.rows, kept.matrices, 1};
+            std::copy(elements, elements + GGML_MAX_DIMS, made.whole);
+            made.offset = whole != tensor ? tensor->view_offs : 0;
         }
         for (int i = 0; i < GGML_MAX_DIMS; i++) {
             made.elements[i] = uint64_t(tensor->ne[i]);
             made.steps[i] = tensor->nb[i];
         }
         // Whole blocks in a row are elements of so many bytes. Without these the server refuses the type.
-        const bool whole_blocks = tensor->nb[0] == form.bytes && tensor->ne[0] % std::max<int64_t>(form.elements, 1) == 0;
-        if (form.moved && (form.elements == 1 || whole_blocks)) {
+        if (form.moved && (form.elements == 1 || has_rows_of_blocks(tensor))) {
             made.elements[0] = uint64_t(tensor->ne[0] / form.elements);
             made.item = form.bytes;
         }
@@ -342,21 +390,6 @@ std::string blocks_request(const ggml_tensor * tensor, uint64_t address, uint64_
     return request;
 }
 
-// The bytes of a tensor as ggml counts them.
-size_t bytes_of(const ggml_tensor * tensor) {
-    if (is_empty(tensor))
-        return 0;
-    const type_form form = form_of(tensor->type);
-    size_t bytes = tensor->nb[1];  // of a row of a type that is not known
-    if (form.elements == 1)
-        bytes = form.bytes + size_t(tensor->ne[0] - 1) * tensor->nb[0];
-    else if (form.elements)
-        bytes = size_t(tensor->ne[0] / form.elements) * tensor->nb[0];
-    for (int i = 1; i < GGML_MAX_DIMS; i++)
-        bytes += size_t(tensor->ne[i] - 1) * tensor->nb[i];
-    return bytes;
-}
-
 // --- buffers ----------------------------------------------------------------------------------------------------------
 
 struct npu_buffer {
@@ -383,14 +416,6 @@ void * buffer_base(ggml_backend_buffer_t buffer) {
     return static_cast<npu_buffer *>(buffer->context)->base;
 }
 
-bool in_tiles(const ggml_tensor * tensor) {
-    return tile_bytes_of(tensor->type) != 0 && !is_empty(tensor);
-}
-
-uint64_t matrices_of(const ggml_tensor * tensor) {
-    return uint64_t(tensor->ne[2] * tensor->ne[3]);
-}
-
 // Bytes of a matrix of `rows` rows in packed tiles.
 uint64_t packed_bytes(const ggml_tensor * tensor, uint64_t rows) {
     const uint64_t down = (rows + ECHO_NPU_TILE_COLUMNS - 1) / ECHO_NPU_TILE_COLUMNS;
@@ -400,7 +425,8 @@ uint64_t packed_bytes(const ggml_tensor * tensor, uint64_t rows) {
 
 // Read a whole tensor, as many matrices or rows at a time as an answer holds.
 int read_blocks(npu * owner, const ggml_tensor * tensor, uint8_t * into) {
-    const uint64_t rows = uint64_t(tensor->ne[1]), matrices = matrices_of(tensor), most = ECHO_NPU_MAX_MESSAGE / tensor->nb[1];
+    const tiled kept(tensor);
+    const uint64_t rows = kept.rows, matrices = kept.matrices, most = ECHO_NPU_MAX_MESSAGE / kept.row_bytes;
     const uint64_t at_once = std::max<uint64_t>(most / rows, 1);
     // Parts of a matrix begin where a tile does. The server refuses a tile's rows that no answer holds.
     const uint64_t some = std::max<uint64_t>(most - most % ECHO_NPU_TILE_COLUMNS, ECHO_NPU_TILE_COLUMNS);
@@ -409,7 +435,7 @@ int read_blocks(npu * owner, const ggml_tensor * tensor, uint8_t * into) {
         const uint64_t count = std::min(at_once, matrices - matrix);
         const uint64_t start = address_of(tensor->data) + matrix * packed_bytes(tensor, rows);
         for (uint64_t row = 0; row < rows; row += part) {
-            const uint64_t height = std::min(part, rows - row), bytes = count * height * tensor->nb[1];
+            const uint64_t height = std::min(part, rows - row), bytes = count * height * kept.row_bytes;
             const std::string request = blocks_request(tensor, start + packed_bytes(tensor, row), height, count);
             if (int status = owner->ask(ECHO_NPU_UNPACK, request, into, bytes))
                 return status;
@@ -422,21 +448,20 @@ int read_blocks(npu * owner, const ggml_tensor * tensor, uint8_t * into) {
 void write_blocks(npu * owner, const ggml_tensor * part, const void * data, size_t offset, size_t size) {
     const ggml_tensor * tensor = whole_of(part);
     offset += part->view_offs;
-    size_t whole = bytes_of(tensor);
+    const tiled kept(tensor);
     uint8_t * place = owner->host(tensor->data);
-    if (size == whole) {
+    if (size == kept.bytes()) {
         std::memcpy(place, data, size);
     } else {
-        std::vector<uint8_t> before(whole);
+        std::vector<uint8_t> before(kept.bytes());
         if (read_blocks(owner, tensor, before.data())) {
             owner->failed("a tensor cannot be read");
             return;
         }
         std::memcpy(before.data() + offset, data, size);
-        std::memcpy(place, before.data(), whole);
+        std::memcpy(place, before.data(), before.size());
     }
-    const std::string request =
-        blocks_request(tensor, address_of(tensor->data), uint64_t(tensor->ne[1]), matrices_of(tensor));
+    const std::string request = blocks_request(tensor, address_of(tensor->data), kept.rows, kept.matrices);
     if (owner->ask(ECHO_NPU_PACK, request))
         owner->failed("a tensor cannot be written");
 }
@@ -457,7 +482,7 @@ void buffer_get(ggml_backend_buffer_t buffer, const ggml_tensor * tensor, void *
         std::memcpy(data, owner->host(tensor->data) + offset, size);
         return;
     }
-    std::vector<uint8_t> whole(bytes_of(whole_of(tensor)));
+    std::vector<uint8_t> whole(tiled(whole_of(tensor)).bytes());
     if (read_blocks(owner, whole_of(tensor), whole.data()))
         owner->failed("a tensor cannot be read");
     else
@@ -526,9 +551,10 @@ size_t type_most(ggml_backend_buffer_type_t) {
 }
 
 size_t type_bytes(ggml_backend_buffer_type_t, const ggml_tensor * tensor) {
-    if (!tile_bytes_of(tensor->type) || tensor->view_src)
+    if (!in_tiles(tensor) || tensor->view_src)
         return bytes_of(tensor);
-    return size_t(packed_bytes(tensor, uint64_t(tensor->ne[1])) * matrices_of(tensor));
+    const tiled kept(tensor);
+    return size_t(packed_bytes(tensor, kept.rows) * kept.matrices);
 }
 
 bool type_on_host(ggml_backend_buffer_type_t) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs that a backend can get wrong by doing too much or too little:
-//     graphs PLUGIN replay|keys|views|select|outputs|inplace|large|parts|moved|inputs
+//     graphs PLUGIN replay|keys|views|select|outputs|inplace|large|parts|moved|inputs|apart
 // Exit status 1 and a line about it if a result is wrong.
 #include <cmath>
 #include <cstdio>
@@ -366,6 +366,66 @@ std::vector<uint8_t> rows_of(const ggml_tensor * view, const std::vector<uint8_t
     return found;
 }
 
+// A tensor in blocks whose rows lie apart, or repeat, and which is a view of nothing: so ggml's scheduler copies a view of
+// another backend's tensor. The tensor behind it stays as it is.
+bool apart(size_t step) {
+    ggml_context * context = new_context();
+    ggml_tensor * rows = ggml_new_tensor_2d(context, GGML_TYPE_Q8_0, 64, 30);
+    ggml_tensor * next = ggml_new_tensor_1d(context, GGML_TYPE_F32, 16);
+    const size_t row = rows->nb[1];
+    rows->nb[1] = step * row;
+    rows->nb[2] = rows->nb[3] = 30 * rows->nb[1];
+    ggml_tensor * part = step ? ggml_view_2d(context, rows, 64, 20, rows->nb[1], 7 * rows->nb[1]) : rows;
+    ggml_tensor *all = ggml_cont(context, rows), *some = ggml_cont(context, part);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
+    const std::vector<float> kept(16, 1.5f);
+    write(next, kept);
+    std::vector<uint8_t> bytes(ggml_nbytes(rows)), got(bytes.size());
+    for (size_t i = 0; i < bytes.size(); i++)
+        bytes[i] = uint8_t(i * 2654435761u >> 24);
+    ggml_backend_tensor_set(rows, bytes.data(), 0, bytes.size());
+    ggml_backend_tensor_get(rows, got.data(), 0, got.size());
+    bool good = got == bytes && read(next) == kept;
+    ggml_cgraph * graph = ggml_new_graph(context);
+    ggml_build_forward_expand(graph, all);
+    ggml_build_forward_expand(graph, some);
+    good = supported(all) && supported(some) && ggml_backend_graph_compute(npu, graph) == GGML_STATUS_SUCCESS && good;
+    for (const auto & [view, copy] : {std::pair{rows, all}, std::pair{part, some}}) {
+        got.resize(ggml_nbytes(copy));
+        ggml_backend_tensor_get(copy, got.data(), 0, got.size());
+        good = good && got == rows_of(view, bytes);
+    }
+    std::printf("rows %zu apart: %s\n", step, good ? "right" : "wrong");
+    ggml_backend_buffer_free(buffer);
+    ggml_free(context);
+    return good;
+}
+
+// Columns of blocks, as the scheduler copies them too: bytes that nothing computes with.
+bool columns() {
+    ggml_context * context = new_context();
+    ggml_tensor * turned = ggml_new_tensor_2d(context, GGML_TYPE_Q8_0, 64, 64);
+    std::swap(turned->nb[0], turned->nb[1]);
+    ggml_tensor *copy = ggml_new_tensor_2d(context, GGML_TYPE_Q8_0, 64, 64), *next = ggml_new_tensor_1d(context, GGML_TYPE_F32, 16);
+    ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
+    const std::vector<float> kept(16, 1.5f);
+    write(next, kept);
+    std::vector<uint8_t> bytes(ggml_nbytes(turned)), got(bytes.size());
+    for (size_t i = 0; i < bytes.size(); i++)
+        bytes[i] = uint8_t(i * 2654435761u >> 24);
+    ggml_backend_tensor_set(turned, bytes.data(), 0, bytes.size());
+    ggml_backend_tensor_get(turned, got.data(), 0, got.size());
+    const bool good = got == bytes && read(next) == kept && !supported(ggml_cpy(context, turned, copy));
+    std::printf("columns: %s\n", good ? "right" : "wrong");
+    ggml_backend_buffer_free(buffer);
+    ggml_free(context);
+    return good;
+}
+
+bool all_apart() {
+    return apart(1) & apart(3) & apart(0) & columns();
+}
+
 // A copy of rows of any type has their bytes; columns of blocks are refused.
 bool moved(ggml_type type) {
     ggml_context * context = new_context();
@@ -433,7 +493,7 @@ int main(int count, char ** words) {
         return 2;
     std::string which = words[2];
     const std::pair<const char *, bool (*)()> known[] = {
-        {"replay", replay}, {"keys", keys}, {"inplace", inplace}, {"views", views}, {"select", select}, {"outputs", outputs}, {"large", large}, {"parts", all_parts}, {"moved", all_moved}, {"inputs", inputs}};
+        {"replay", replay}, {"keys", keys}, {"inplace", inplace}, {"views", views}, {"select", select}, {"outputs", outputs}, {"large", large}, {"parts", all_parts}, {"moved", all_moved}, {"inputs", inputs}, {"apart", all_apart}};
     for (const auto & [name, check] : known)
         if (which == name)
             return !check();

@@ -169,6 +169,26 @@ def test_parts_of_tensors_in_blocks_are_joined(client: ServerClient) -> None:
     assert np.array_equal(unpacked(client, target), wanted.reshape(-1))
 
 
+@pytest.mark.parametrize("name", sorted(formats.FORMATS))
+def test_experts_in_blocks_are_a_part_of_larger_ones(client: ServerClient, name: str) -> None:
+    whole, blocks = in_blocks(client, name, (1, 5, 40, 64))
+    exact = formats.dequantize(blocks.reshape(200, -1), name).reshape(5, 40, 64)
+    row, matrix, _ = whole.steps[1:]
+    rows = RANDOM.standard_normal((3, 2, 64), dtype=np.float32)
+    numbers = np.array([[0, 3], [2, 2], [1, 0]], np.int32)
+    for shape, along, first, experts in (
+        ((20, 4), (row, matrix), 7, exact[:4, 7:27]),  # of each, rows inside tiles
+        ((16, 4), (row, matrix), 16, exact[:4, 16:32]),
+        ((40, 4), (row, matrix), 40, exact[1:]),  # the last of them, which fill tiles
+        ((5, 4), (matrix, row), 2, exact[:, 2:6].swapaxes(0, 1)),
+    ):
+        weights = part(whole, (*shape, 1), (*along, 5 * matrix), first)
+        target = client.room((3, 2, shape[0]))
+        computed(client, "MUL_MAT_ID", target, weights, client.put(rows), client.put(numbers))
+        wanted = np.einsum("tunk,tuk->tun", experts[numbers], rows)
+        assert np.abs(client.read(target)[0] - wanted).max() < 1e-4 * np.abs(wanted).max()
+
+
 def test_rows_in_blocks_are_not_joined_inside_a_tile(client: ServerClient) -> None:
     for depth, taken in ((32, False), (64, True), (96, False)):
         left, _ = in_blocks(client, "q8_0", (1, 1, 3, depth))

@@ -172,6 +172,27 @@ def packed_rows(emitter: Emitter, rows: BlockRows) -> PackedTensor:
     return packed
 
 
+def packed_matrices(emitter: Emitter, rows: BlockRows) -> DeviceTensor:
+    """Return matrices of rows [matrices, rows] as tiles, uint8 [matrices, bytes of one].
+
+    They are where they lie if they fill tiles in order, else copied together.
+    """
+    form, depth, (count, columns) = rows.form, rows.depth, rows.quants.shape
+    size = form.packed_bytes(columns, depth)
+
+    def places(start: int) -> BlockRows:
+        starts = start + size * np.arange(count, dtype=np.int64)[:, None]
+        return _in_tiles(form, depth, starts, np.arange(columns, dtype=np.int64)[None])
+
+    start = int(rows.quants[0, 0]) - form.quants_at
+    there = places(start)
+    if np.array_equal(rows.quants, there.quants) and np.array_equal(rows.scales, there.scales):
+        return DeviceTensor.borrow(emitter.device, start, (count, size), (size, 1), _BYTE)
+    table = emitter.device.empty((count, size), np.uint8)
+    copy_rows(emitter, rows.flat(), places(table.ptr).flat())
+    return table
+
+
 def identity_of(emitter: Emitter) -> DeviceTensor:
     """Return the identity that `values_of` takes."""
     if "identity" not in emitter.shared:

@@ -16,7 +16,9 @@ from echo_npu.server.operations.base import (
     dense_rows,
     first,
     require,
+    whole_elements,
 )
+from echo_npu.server.operations.block_rows import MOST_BLOCK_ROWS, block_rows, packed_matrices
 from echo_npu.server.operations.matrix import left_type
 from echo_npu.server.operations.table import GraphOperation
 from echo_npu.server.protocol import GraphNode, GraphTensor
@@ -31,6 +33,13 @@ def _matrix_bytes(weights: GraphTensor) -> int:
     if weights.type in FORMATS:
         return named_format(weights.type).packed_bytes(columns, depth)
     return depth * columns * TYPES[weights.type].itemsize
+
+
+def _fills_tiles(weights: GraphTensor) -> bool:
+    """Return whether a tensor in blocks is a whole one, with its dimensions in order."""
+    row = named_format(weights.type).row_bytes(weights.elements[0])
+    dense = weights.steps[1:3] == (row, row * weights.elements[1])
+    return dense and whole_elements(weights) == weights.elements
 
 
 def check_mul_mat_id(device: Device, node: GraphNode) -> None:
@@ -48,6 +57,9 @@ def check_mul_mat_id(device: Device, node: GraphNode) -> None:
     require(tokens <= MOST_TOKENS, "many tokens")
     room = device.capabilities.memory.activation.size // 2
     require(used * _matrix_bytes(weights) < room, "many large experts")
+    if weights.type in FORMATS and not _fills_tiles(weights):
+        require(weights.elements[1] * weights.elements[2] <= MOST_BLOCK_ROWS, "many rows of parts of experts")
+        require(weights.elements[2] * _matrix_bytes(weights) < room, "large parts of experts")
 
 
 def emit_mul_mat_id(emitter: Emitter, node: GraphNode) -> None:
@@ -56,12 +68,11 @@ def emit_mul_mat_id(emitter: Emitter, node: GraphNode) -> None:
     depth, columns, experts, _ = weights.elements
     used, tokens = target.elements[1:3]
     size = _matrix_bytes(weights)
-    bytes_of = np.dtype(np.uint8)
-    start = weights.address
-    if weights.type not in FORMATS and not contiguous(weights):
+    if weights.type in FORMATS:
+        table = packed_matrices(emitter, block_rows(weights)[0])
+    else:
         dense = emitter.view(weights).contiguous()  # its memory is kept until the commands below are emitted
-        start = dense.ptr
-    table = DeviceTensor.borrow(device, start, (experts, size), (size, 1), bytes_of)
+        table = DeviceTensor.borrow(device, dense.ptr, (experts, size), (size, 1), np.dtype(np.uint8))
     numbers, out = emitter.view(first(node, 2))[0, 0], emitter.view(target)[0]
     blocks = weights.type in FORMATS
     wanted = "f32" if blocks else left_type(rows.type, weights.type)

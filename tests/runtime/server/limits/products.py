@@ -1,9 +1,13 @@
 """Limits of products, and of products with the experts that a list picks."""
 
+from dataclasses import replace
+
 from tests.runtime.server.limits.limit import (
+    Change,
     Limit,
     apart,
     bf16,
+    changed,
     f16,
     f32,
     gaps,
@@ -14,6 +18,7 @@ from tests.runtime.server.limits.limit import (
     q4_0,
     q4_1,
     q8_0,
+    steps,
 )
 from tests.runtime.server.server_client import node
 
@@ -24,6 +29,21 @@ BIAS = node("ADD_ID", f32(3, 2, 2), f32(3, 2, 2), f32(3, 4), i32(2, 2))
 TOKENS = 1 << 14
 MANY = node("MUL_MAT_ID", f32(3, 1, TOKENS), f32(8, 3, 4), f32(8, 1, TOKENS), i32(1, TOKENS))
 LARGE = node("MUL_MAT_ID", f32(4096, 1, 2), f32(4096, 4096, 1), f32(4096, 1, 2), i32(1, 2))
+
+
+def some_of(columns: int, experts: int, of: int) -> Change:
+    """Return the change to so many of the columns of each expert."""
+    weights = replace(q8_0(32, columns, experts), whole=(32, of, experts, 1))
+    return {1: steps(weights, 34, 34, of * 34, of * experts * 34), 0: f32(columns, 2, 2)}
+
+
+def turned(depth: int, columns: int, experts: int) -> Change:
+    """Return the change to experts that are columns of a tensor, and have its matrices as theirs."""
+    row = depth // 32 * 34
+    weights = replace(q8_0(depth, columns, experts), whole=(depth, experts, columns, 1))
+    weights = steps(weights, 34, experts * row, row, columns * experts * row)
+    return {1: weights, 2: f32(depth, 1, 2), 0: f32(columns, 2, 2)}
+
 
 LIMITS = [
     Limit("a product that is not float32", PRODUCT, [{0: f16(3, 2, 4, 2)}]),
@@ -98,6 +118,12 @@ LIMITS = [
     ], [
         {0: f32(4095, 2, 2), 1: f32(4096, 4095, 1), 3: i32(2, 2)},
     ]),
+    Limit("many rows of parts of experts", changed(EXPERTS, some_of(128, 128, 129)), [
+        some_of(129, 128, 130), turned(32, 129, 128),
+    ], [
+        {1: q8_0(32, 129, 128), 0: f32(129, 2, 2)}, turned(32, 128, 128),
+    ]),
+    Limit("large parts of experts", EXPERTS, [turned(1 << 16, 16, 121)], [turned(1 << 16, 16, 120)]),
     Limit("a type that is not float32", BIAS, [
         {0: f16(3, 2, 2)}, {1: f16(3, 2, 2)}, {2: f16(3, 4)},
         {0: f16(3, 2, 2), 1: f16(3, 2, 2), 2: f16(3, 4)},

@@ -222,7 +222,7 @@ def test_weights_are_written_and_read_in_parts(graphs: Path, tmp_path: Path, whi
 
 @pytest.mark.parametrize("which", ["moved", "inputs", "apart"])
 def test_the_server_is_told_what_tensors_are(graphs: Path, tmp_path: Path, which: str) -> None:
-    """Rows of every type are copied, also of a tensor with gaps; what the graph computes is no input of it."""
+    """Rows of every type are copied, also of tensors with gaps; what the graph computes is no input of it."""
     with served(tmp_path, "cmodel") as environment:
         ran = run(graphs, environment, which)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,10 +1,13 @@
-"""One pin of the device opens every clock gate, for a scan test."""
+"""One pin of the device opens every clock gate, for a scan test; mutants break every enable."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tb.mutation.operators import matching
+from tb.mutation.tree import sources
 from tb.repository import ROOT
 
 RTL = ROOT / "rtl"
@@ -14,6 +17,9 @@ SOURCE = "assign clocks_open = test_enable || ClockGating == 0;"
 
 INSTANCE = re.compile(r"\bclock_gate +(\w+) *\((.*?)\);", re.DOTALL)
 PIN = re.compile(r"\.test_enable_i\b *(?:\(([^)]*)\))?")
+ENABLE = re.compile(r"\.enable_i\b *\((.*?)\),? *(?://.*)?$", re.MULTILINE)
+CAMPAIGN = re.compile(r"python -m tb mutate --config lockstep-small --where '(.*)'")
+"""How docs/verification.md breaks what wakes or holds a unit."""
 
 
 def strays(name: str, text: str) -> list[str]:
@@ -38,6 +44,23 @@ def test_that_place_is_a_pin_of_the_device() -> None:
     assert (RTL / TOP).read_text(encoding="utf-8").count(SOURCE) == 1
     gates = [path.stem for path in RTL.rglob("*.sv") if INSTANCE.search(path.read_text(encoding="utf-8"))]
     assert {"npu_top", "matrix_engine", "vector_engine", "memory_controller", "register_block"} == set(gates)
+
+
+def test_the_documented_campaign_breaks_every_enable() -> None:
+    """Each term of each gate's enable has its mutant."""
+    text = (ROOT / "docs" / "verification.md").read_text(encoding="utf-8")
+    (pattern,) = CAMPAIGN.findall(text)
+    broken = Counter(mutant.original for mutant in matching(sources(), pattern))
+    enables = [
+        enable
+        for path in sources()
+        for _, pins in INSTANCE.findall(path.read_text(encoding="utf-8"))
+        for enable in ENABLE.findall(pins)
+    ]
+    assert len(enables) > 10
+    for enable in enables:
+        terms = len(enable.split(" || "))
+        assert terms == 1 or broken[enable] >= terms, f"no mutant breaks {enable}"
 
 
 @pytest.mark.parametrize(

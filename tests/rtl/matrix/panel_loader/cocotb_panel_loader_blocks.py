@@ -41,6 +41,8 @@ PARTS = BLOCK // PIECE
 PACKED_WORDS = TILE_DEPTH // 4
 HALF = 1 << parameter("AddrBits") - 1
 """Entries of a panel."""
+LEAST_NORMAL = 2.0**-14
+"""Of float16."""
 MOST_BLOCKS = HALF // (2 * BLOCK_X) * TILE // BLOCK_WORDS
 """Blocks of K in a panel of planes, and in a wide one."""
 
@@ -56,7 +58,11 @@ class BlockPanelSituation(Enum):
     SECOND = "a panel that begins with the second block of a packed tile"
     AHEAD = "two panels held, and none asked for"
     PARTLY = "rows of a panel that are complete before the panel"
+    HALF = "a panel beside activations of float16"
+    OTHER = "a panel of another type than the one before"
+    SUBNORMAL = "a block of subnormal float16 alone"
     ABORT = "an abort with a panel on its way"
+    ABORT_BETWEEN = "an abort between the halves of a beat of float16"
 
 
 @dataclass
@@ -64,13 +70,16 @@ class BlockPanel:
     """A panel, and what it must be on chip.
 
     Attributes:
+        kind: of the left operand.
         entries: bytes by address in the panel and piece of the entry.
         heads: of the right operand, scales [0] and minima [1] by tile; of the left one, facts by entry.
         rows: of memory.
         row_of: the row of words that an entry is of, likewise.
+        subnormal: whether a block has nothing but subnormal float16.
     """
 
     blocks: Blocks
+    kind: DataType
     wide: bool
     base: int
     stride: int
@@ -82,11 +91,12 @@ class BlockPanel:
     heads: dict[tuple[int, int], bytes] = field(default_factory=dict)
     rows: list[bytes] = field(default_factory=list)
     row_of: dict[tuple[int, int], int] = field(default_factory=dict)
+    subnormal: bool = False
 
     def transfer(self) -> Transfer:
         """The rows of memory that hold it."""
         if LEFT:
-            place = self.x0 * self.stride + 16 * self.k0
+            place = self.x0 * self.stride + 4 * self.kind.itemsize * self.k0
         else:
             place = self.x0 // TILE_COLUMNS * self.stride + self.k0 // PACKED_WORDS * self.blocks.tile_bytes
         return Transfer(self.base + place & 0xFFFF_FFFF, len(self.rows[0]), len(self.rows), self.stride)
@@ -112,7 +122,7 @@ def ending(block: int) -> int:
     return ((block + 1) * PARTS - 1) // PIECES
 
 
-def draw() -> BlockPanel:
+def draw(kind: DataType) -> BlockPanel:
     """A random panel that fits."""
     blocks, wide = random.choice([each for each in Blocks if each]), not LEFT and random.random() < 0.4
     kb = BLOCK_WORDS * random.randint(1, MOST_BLOCKS)
@@ -121,7 +131,7 @@ def draw() -> BlockPanel:
         xb = random.randint(33, 64)
     base, stride = (random.randrange(1 << 22) * 64 for _ in range(2))
     k0 = max(TILE, BLOCK_WORDS) * random.randrange(100)
-    panel = BlockPanel(blocks, wide, base, stride, k0, kb, TILE_COLUMNS * random.randrange(100), xb)
+    panel = BlockPanel(blocks, kind, wide, base, stride, k0, kb, TILE_COLUMNS * random.randrange(100), xb)
     (_left if LEFT else _right)(panel)
     return panel
 
@@ -129,9 +139,17 @@ def draw() -> BlockPanel:
 def _left(panel: BlockPanel) -> None:
     generator = np.random.default_rng(random.getrandbits(32))
     values = generator.normal(0, 1, (panel.xb, 4 * panel.kb))
-    x = np.ldexp(values, random.randint(-140, 100)).astype(np.float32)
-    x[generator.random(panel.xb) < 0.2, :32] = 0
-    panel.rows = [row.tobytes() for row in x]
+    if panel.kind == DataType.FP16:
+        halves = np.ldexp(values, random.randint(-24, 12)).astype(np.float16)
+        halves[generator.random(panel.xb) < 0.2, :32] = 0
+        panel.rows = [row.tobytes() for row in halves]
+        x = halves.astype(np.float32)
+        greatest = np.abs(x).reshape(panel.xb, -1, BLOCK).max(axis=2)
+        panel.subnormal = bool(((greatest > 0) & (greatest < LEAST_NORMAL)).any())
+    else:
+        x = np.ldexp(values, random.randint(-140, 100)).astype(np.float32)
+        x[generator.random(panel.xb) < 0.2, :32] = 0
+        panel.rows = [row.tobytes() for row in x]
     blocks = panel.kb // BLOCK_WORDS
     for row in range(panel.xb):
         at = row // TILE * 2 * TILE + row % TILE
@@ -185,7 +203,9 @@ class BlockLoader:
 
     def forget(self) -> None:
         """Begin as after a reset."""
-        self.taken = 0  # bytes of the rows of float32
+        self.kind = DataType.FP32  # of the panels that are drawn; one is loaded at a time
+        self.taken = 0  # bytes of the rows as float32
+        self.lower = False  # the lower half of the beat at hand has been taken
         self.converts = 0
         """Clocks in which a block of float32 that was taken still moves."""
         self.memory: dict[tuple[int, int], bytes] = {}
@@ -200,11 +220,15 @@ class BlockLoader:
         """One clock: choose inputs, judge the outputs, follow."""
         dut = self.dut
         if self.panel is None and random.random() < 0.8:
-            self.panel = draw()
+            if not self.coming:
+                kind = random.choice((DataType.FP32, DataType.FP16))
+                self.saw(BlockPanelSituation.OTHER, kind != self.kind)
+                self.kind = kind
+            self.panel = draw(self.kind)
             self.offer(self.panel)
         dut.panel_valid_i.value, dut.abort_i.value = int(self.panel is not None), int(abort)
         accept = random.random() < self.accepting and not abort
-        bring = bool(self.beats) and random.random() < self.bringing
+        bring = bool(self.beats) and (self.lower or random.random() < self.bringing)
         free = self.held > 0 and random.random() < self.freeing and not abort
         dut.desc_ready_i.value, dut.free_i.value, dut.data_valid_i.value = int(accept), int(free), int(bring)
         data, last = self.beats[0] if bring else (random.getrandbits(8 * BUS), False)
@@ -220,10 +244,15 @@ class BlockLoader:
         if self.panel is not None and dut.desc_valid_o.value:
             assert Transfer.of(dut.desc_o) == self.panel.transfer(), self.panel
         self.follow_writes()
+        self.saw(BlockPanelSituation.ABORT_BETWEEN, abort and self.lower)
+        halves = LEFT and self.kind == DataType.FP16
+        self.lower = bring and halves and not self.lower
         if bring:
-            assert dut.data_ready_o.value
-            self.beats.popleft()
+            # A beat of float16 is taken in two clocks.
+            assert bool(dut.data_ready_o.value) != self.lower
             self.taken += BUS
+            if not self.lower:
+                self.beats.popleft()
         self.converts = max(self.converts - 1, 0)
         if LEFT and bring and self.taken % BLOCK_BYTES == 0:
             # A clock for each beat, and for each of its two tiles where every block makes entries.
@@ -244,7 +273,7 @@ class BlockLoader:
     def offer(self, panel: BlockPanel) -> None:
         """Show a panel at the ports."""
         dut = self.dut
-        dut.kind_i.value, dut.blocks_i.value = DataType.FP32, panel.blocks
+        dut.kind_i.value, dut.blocks_i.value = panel.kind, panel.blocks
         dut.k_rows_i.value, dut.wide_i.value = 0, panel.wide
         dut.base_i.value, dut.stride_i.value = panel.base, panel.stride
         dut.depth_i.value = 4 * (panel.k0 + panel.kb)
@@ -301,6 +330,8 @@ class BlockLoader:
         self.held += 1
         self.loaded += 1
         self.saw(BlockPanelSituation[panel.blocks.name])
+        self.saw(BlockPanelSituation.SUBNORMAL, panel.subnormal)
+        self.saw(BlockPanelSituation.HALF, panel.kind == DataType.FP16)
         self.saw(BlockPanelSituation.WIDE, panel.wide)
         self.saw(BlockPanelSituation.HALF_TILE, (panel.k0 + panel.kb) % PACKED_WORDS)
         self.saw(BlockPanelSituation.SECOND, panel.k0 % PACKED_WORDS)
@@ -312,6 +343,8 @@ async def random_panels(dut: Any) -> None:
     situations = Situations(BlockPanelSituation)
     situations.saw(BlockPanelSituation.WIDE, LEFT)
     situations.saw(BlockPanelSituation.SECOND, PARTS == 1)
+    for each in (BlockPanelSituation.SUBNORMAL, BlockPanelSituation.ABORT_BETWEEN):
+        situations.saw(each, not LEFT)
     await reset(dut, "blocks_i")
     loader = BlockLoader(dut, situations)
     for _ in situations.rounds(25):

@@ -20,6 +20,8 @@ def _block() -> int:
 
 TILE, BLOCK_X, ADDRESS_BITS = parameter("Tile"), _block(), parameter("AddrBits")
 K_TILES = (1 << ADDRESS_BITS - 1) // BLOCK_X
+COUNTED = 256
+"""Panels that a feeder's counter can count."""
 
 
 @dataclass(frozen=True)

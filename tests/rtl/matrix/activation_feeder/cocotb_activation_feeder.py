@@ -14,7 +14,17 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from echo_npu.formats import BLOCK
 from echo_npu.spec.data_types import DataType
 from tb.blocks import parameter
-from tests.rtl.matrix.panels import BLOCK_X, K_TILES, TILE, Panel, PanelMemory, draw_size, draw_words, tiles
+from tests.rtl.matrix.panels import (
+    BLOCK_X,
+    COUNTED,
+    K_TILES,
+    TILE,
+    Panel,
+    PanelMemory,
+    draw_size,
+    draw_words,
+    tiles,
+)
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
 
@@ -28,6 +38,8 @@ N_TILES = 8 if TILE == 4 else 16
 BLOCK_WORDS = BLOCK // 4
 SPLIT = TILE < BLOCK_WORDS
 """Whether a block takes two tiles of K."""
+ROUNDS, CALM = 25_000, 6000
+"""Clocks, and those of them that have small panels and no abort, enough for the counter of panels to wrap."""
 
 
 class ActivationFeederSituation(Enum):
@@ -47,6 +59,7 @@ class ActivationFeederSituation(Enum):
     PLANES_N_OUTER = "planes of several N tiles, N outside"
     EARLY = "a read of a panel that is not complete"
     WAITING = "rows that wait for the array"
+    WRAPPED = "more panels than the counter of panels can count"
     ABORT = "an abort in the middle"
 
 
@@ -134,11 +147,13 @@ def rows_of(panel: RowPanel) -> Iterator[ArrayRow]:
             )
 
 
-def draw() -> RowPanel:
-    """Draw a panel that fits."""
+def draw(*, small: bool) -> RowPanel:
+    """Draw a panel that fits, or a `small` one of a few rows."""
     flat = random.randrange(3)
     kb, mb = draw_size(TILE * K_TILES // (2 if flat == 2 else 1)), draw_size(BLOCK_M >> flat)
     nb = draw_size(TILE * min(ACC_ENTRIES // (BLOCK_M >> flat), N_TILES * (2 if flat == 2 else 1)))
+    if small:
+        kb, mb, nb = random.randint(1, TILE), random.randint(1, 3), random.randint(1, TILE)
     k0, kind = random.randrange(1000), random.choice(list(DataType))
     last_k = random.random() < 0.5
     depth = (k0 + kb) * (4 if kind == DataType.INT8 else 1)
@@ -147,12 +162,13 @@ def draw() -> RowPanel:
     elif kind == DataType.INT8:
         depth -= random.randrange(4)
     first_k = random.random() < 0.5
-    if random.random() < 0.3:
+    if not small and random.random() < 0.3:
         # Planes take two entries, so a panel of them has half as many words: a block.
         kb, k0 = TILE * K_TILES // 2, BLOCK_WORDS * random.randrange(100)
         depth = 4 * (k0 + kb) + (0 if last_k else BLOCK * random.randint(1, 3))
         high, low = draw_words(kb, mb), draw_words(kb, mb)
-        return RowPanel(False, False, kb, mb, high, DataType.FP32, depth, k0, nb, first_k, last_k, flat, low)
+        kind = random.choice((DataType.FP32, DataType.FP16))
+        return RowPanel(False, False, kb, mb, high, kind, depth, k0, nb, first_k, last_k, flat, low)
     words = draw_words(kb, mb)
     return RowPanel(random.random() < 0.5, False, kb, mb, words, kind, depth, k0, nb, first_k, last_k, flat)
 
@@ -183,21 +199,25 @@ async def random_panels(dut: Any) -> None:
     memory: PanelMemory[RowPanel] = PanelMemory(dut)
     expected: deque[ArrayRow] = deque()
     pace = 1.0
-    quiet = waiting = panels = 0
+    quiet = waiting = 0
+    panels = unbroken = 0  # panels in all, and since the last abort
     inside = 0  # rows of completely read panels that were not taken
     begun = False  # a panel is read in part
-    valid = False
-    for turn in situations.rounds(25_000):
+    valid = flight = False  # flight: words of a read come
+    for turn in situations.rounds(ROUNDS):
+        calm = turn % ROUNDS < CALM
         if turn % 300 == 0:
             memory.vary()
             pace = random.choice((*CHANCES, 0.02))
+            if calm:
+                memory.pace = pace = 1.0
         while len(memory.panels) < 3:
-            panel = draw()
+            panel = draw(small=calm)
             memory.panels.append(panel)
             expected.extend(rows_of(panel))
         panel = memory.panels[0]
         valid = valid or random.random() < 0.5
-        abort = random.random() < 0.001
+        abort = not calm and random.random() < 0.001
         memory.drive()
         dut.panel_valid_i.value, dut.abort_i.value = int(valid), int(abort)
         dut.kind_i.value, dut.k_rows_i.value, dut.flat_i.value = panel.kind, panel.k_rows, panel.flat
@@ -213,6 +233,9 @@ async def random_panels(dut: Any) -> None:
         dut.row_next_i.value = int(take)
         await RisingEdge(dut.clk_i)
         assert valid or not dut.read_o.value
+        changes = dut.read_o.value or flight or take
+        assert bool(dut.awake_o.value) == bool(changes), "the clock runs if the next edge changes something"
+        flight = bool(dut.read_o.value) and not abort
         if offered:
             assert shown(dut) == expected[0]
         if not begun:
@@ -228,6 +251,8 @@ async def random_panels(dut: Any) -> None:
         if (done := memory.follow()) is not None:
             valid = False
             panels += 1
+            unbroken += 1
+            situations.saw(ActivationFeederSituation.WRAPPED, unbroken > COUNTED)
             inside += len(list(rows_of(done)))
             begun = False
             situations.saw(ActivationFeederSituation.EARLY, memory.early)
@@ -251,6 +276,6 @@ async def random_panels(dut: Any) -> None:
             situations.saw(ActivationFeederSituation.ABORT, expected)
             memory.forget()
             expected.clear()
-            quiet = inside = 0
+            quiet = inside = unbroken = 0
             begun = False
     assert panels > 400 // TILE

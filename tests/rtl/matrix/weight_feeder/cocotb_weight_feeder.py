@@ -11,7 +11,17 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from tb.blocks import parameter
-from tests.rtl.matrix.panels import BLOCK_X, K_TILES, TILE, Panel, PanelMemory, draw_size, draw_words, tiles
+from tests.rtl.matrix.panels import (
+    BLOCK_X,
+    COUNTED,
+    K_TILES,
+    TILE,
+    Panel,
+    PanelMemory,
+    draw_size,
+    draw_words,
+    tiles,
+)
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
@@ -22,6 +32,9 @@ CONFIGURATIONS = [
 MANY_ROWS = parameter("ManyRows")
 PATIENCE = 500 * TILE
 """Clocks within which a block is there, at the slowest pace of the loader."""
+ROUNDS = 20_000
+CALM = 2000 + 300 * TILE
+"""Of these, the clocks of small panels without an abort, enough of them for the counter to wrap."""
 
 
 class WeightFeederSituation(Enum):
@@ -36,6 +49,7 @@ class WeightFeederSituation(Enum):
     EARLY = "a read of a panel that is not complete"
     WAITING = "a block that waits for the array"
     NEXT = "blocks of two panels one behind the other"
+    WRAPPED = "more panels than the counter of panels can count"
     ABORT = "an abort in the middle"
 
 
@@ -68,10 +82,12 @@ def rows_of(panel: WeightPanel) -> Iterator[WeightRow]:
             yield WeightRow(row, words)
 
 
-def draw() -> WeightPanel:
-    """Draw a panel that fits."""
+def draw(*, small: bool) -> WeightPanel:
+    """Draw a panel that fits, or a `small` one of a single block."""
     wide = random.random() < 0.4
     kb, nb = draw_size(TILE * K_TILES // (2 if wide else 1)), draw_size(BLOCK_X * (2 if wide else 1))
+    if small:
+        kb, nb = random.randint(1, TILE), random.randint(1, TILE)
     mb = random.choice((1, MANY_ROWS - 1, MANY_ROWS, 32))
     return WeightPanel(random.random() < 0.5, wide, kb, nb, draw_words(kb, nb), mb, random.random() < 0.5)
 
@@ -85,20 +101,23 @@ async def random_panels(dut: Any) -> None:
     expected: deque[WeightRow] = deque()
     room = 1.0
     quiet = 0
-    panels = 0
-    valid = False
-    for turn in situations.rounds(20_000):
+    panels = unbroken = 0  # panels in all, and since the last abort
+    valid = flight = False  # flight: words of a read come
+    for turn in situations.rounds(ROUNDS):
+        calm = turn % ROUNDS < CALM
         if turn % 300 == 0:
             memory.vary()
             room = random.choice((1.0, 0.3, 0.02))
+            if calm:
+                memory.pace = room = 1.0
         while len(memory.panels) < 3:
-            panel = draw()
+            panel = draw(small=calm)
             memory.panels.append(panel)
             expected.extend(rows_of(panel))
         panel = memory.panels[0]
         valid = valid or random.random() < 0.5
         free = random.random() < room
-        abort = random.random() < 0.001
+        abort = not calm and random.random() < 0.001
         memory.drive()
         dut.panel_valid_i.value, dut.shadow_free_i.value, dut.abort_i.value = valid, free, abort
         dut.k_rows_i.value, dut.wide_i.value, dut.last_k_i.value = panel.k_rows, panel.wide, panel.last_k
@@ -108,6 +127,9 @@ async def random_panels(dut: Any) -> None:
         begins = bool(dut.weight_write_o.value) and not int(dut.weight_row_o.value)
         assert bool(dut.shadow_start_o.value) == begins
         assert free or not begins, "a block began while the last one waits"
+        changes = dut.read_o.value or flight or dut.weight_write_o.value
+        assert bool(dut.awake_o.value) == bool(changes), "the clock runs if the next edge changes something"
+        flight = bool(dut.read_o.value) and not abort
         quiet += 1
         if dut.weight_write_o.value:
             row = expected.popleft()
@@ -120,6 +142,8 @@ async def random_panels(dut: Any) -> None:
         if (done := memory.follow()) is not None:
             valid = False
             panels += 1
+            unbroken += 1
+            situations.saw(WeightFeederSituation.WRAPPED, unbroken > COUNTED)
             situations.saw(WeightFeederSituation.EARLY, memory.early)
             many = done.kb > TILE and done.xb > TILE
             situations.saw(WeightFeederSituation.N_OUTER, many and done.n_outer)
@@ -135,5 +159,5 @@ async def random_panels(dut: Any) -> None:
             situations.saw(WeightFeederSituation.ABORT, expected)
             memory.forget()
             expected.clear()
-            quiet = 0
+            quiet = unbroken = 0
     assert panels > 400 // TILE

@@ -24,7 +24,11 @@ from tests.rtl.command.packet_checker.sound import (
     EXTENSIONS_OF,
     GUARD_BASE,
     GUARD_SIZE,
+    INDICES,
+    STREAMS,
+    M,
     sound,
+    stream_word,
 )
 
 ATTEMPTS = 400
@@ -108,6 +112,7 @@ def overlap_edges(rng: random.Random) -> Iterator[Case]:
         ):
             yield _overlap_edge(rng, opcode, place, ADDRESSES[opcode][name], meets=meets, below=below)
     yield from _in_place(rng)
+    yield from _nearly_in_place(rng)
 
 
 def _overlap_edge(
@@ -147,6 +152,38 @@ def _in_place(rng: random.Random) -> Iterator[Case]:
                 wanted.discard(_refusal(case)[0])
                 yield case
         assert not wanted, f"{opcode.name}: never {wanted} in place"
+
+
+def _nearly_in_place(rng: random.Random) -> Iterator[Case]:
+    """Draw, for all inputs of a VECTOR, a destination that is that input but for one difference."""
+    for stream, name in enumerate(list(ADDRESSES[Opcode.VECTOR])[: STREAMS - 1]):
+        words = sound(rng, Opcode.VECTOR)
+        places = stream, STREAMS - 1
+        words[M], words[EXTENSION + 2], words[EXTENSION + 15] = 2, 1, 0
+        words[ADDRESSES[Opcode.VECTOR][name]] = words[DST]
+        input_last, output_last = (1 | int(each < STREAMS - 1) << 20 | 1 << 28 for each in places)
+        words[stream_word(stream, 5)], words[stream_word(STREAMS - 1, 5)] = input_last, output_last
+        words[stream_word(stream, 4)] = words[stream_word(STREAMS - 1, 4)]
+        assert _refusal(words)[0] == ErrorCode.NONE, f"{name} in place"
+        yield words
+        short = 4 * words[stream_word(stream, 4)] - 4
+        different: dict[str, Changes] = {
+            "inner batches": {EXTENSION + 2: 2},
+            "outer batches": {EXTENSION + 3: 2, stream_word(STREAMS - 1, 2): 0x1000},
+            "segments": {stream_word(each, 5): words[stream_word(each, 5)] + 1 for each in places},
+            "length": {stream_word(stream, 4): words[stream_word(stream, 4)] - 1},
+            "size": {stream_word(stream, 5): input_last | 1 << 24},
+            "passes": {stream_word(stream, 5): input_last + (1 << 20)},
+            "row stride": {stream_word(stream, 0): words[stream_word(stream, 0)] + 4},
+            "rows that overlap": {stream_word(each, 0): short for each in places},
+        }
+        if stream != INDICES:
+            listed = {stream_word(INDICES, 4): 1, stream_word(INDICES, 5): 1 | 1 << 20 | 1 << 28}
+            different["a scatter"] = {EXTENSION + 15: 2, **listed}
+        for what, changes in different.items():
+            case = _with(words, changes)
+            assert _refusal(case)[0] == ErrorCode.OVERLAP, f"{name} in place but for {what}"
+            yield case
 
 
 def _with(words: Sequence[int], changes: Changes) -> Case:

@@ -168,6 +168,8 @@ def draw(rng: random.Random) -> list[int]:
             flags &= ~int(Flags.DTYPE | Flags.HALF_B | Flags.OUT | Flags.TRANS_A | Flags.TRANS_B)
             flags |= rng.choice(BLOCK_ROWS) << DTYPE_SHIFT
             k = min(k + 31, (1 << 64) - 1) & -32
+            if rng.random() < 0.2:
+                k |= 1 << rng.randrange(5)
     if opcode == Opcode.VECTOR:
         flags |= EXT
         m, k = min(m, number(rng, 26)), min(k, number(rng, 26))

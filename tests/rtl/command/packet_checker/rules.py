@@ -139,6 +139,8 @@ def _dimensions(rng: random.Random, words: list[int]) -> Changes:
     ]
     if words[0] != Opcode.LOAD_PROGRAM:
         wrong.append({N + 1: 1 << rng.randrange(32)})
+    if words[0] == Opcode.MATMUL and words[FLAGS] & Flags.BLOCKS:
+        wrong.append({K: words[K] | 1 << rng.randrange(5)})
     return rng.choice(wrong)
 
 

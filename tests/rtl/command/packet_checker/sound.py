@@ -21,6 +21,8 @@ ENTRY = EXTENSION + 1
 LOADED, GUARD_BASE, GUARD_SIZE = range(PACKET_WORDS, CASE_WORDS)
 STEPS = (Flags.USE_ALPHA, Flags.ROW_SCALE, Flags.COL_SCALE, Flags.BIAS, Flags.RELU)
 STREAMS, STREAM_WORDS = 5, 6
+INDICES = 3
+"""The input that lists the rows of a scatter."""
 EXTENSIONS_OF = {int(opcode): extension_count(opcode, int(Flags.EXT)) for opcode in Opcode}
 DISTANCE = 0x10000
 """Bytes from one operand to the next, more than each of them has."""
@@ -108,6 +110,6 @@ def _vector(rng: random.Random, words: list[int], batch: int) -> None:
 def _scatter(rng: random.Random, words: list[int]) -> None:
     """Make s3 a list of indices, by which the rows of the output go to a table."""
     words[EXTENSION + 15] = rng.choice((1, 2, 7))
-    words[stream_word(3, 4)] = rng.choice((1, 2))
-    words[stream_word(3, 5)] = 1 | 1 << 20 | 1 << 28
+    words[stream_word(INDICES, 4)] = rng.choice((1, 2))
+    words[stream_word(INDICES, 5)] = 1 | 1 << 20 | 1 << 28
     words[stream_word(4, 5)] = words[stream_word(4, 5)] & ~0xFFFFF | 1

@@ -166,14 +166,28 @@ void add_parts(Command& c, uint32_t parts) {
 
 void draw_matmul(Command& c, const uint32_t* from, uint32_t to) {
     uint32_t* w = c.words;
-    // The engine takes a product with one column turned, so the first operand is its right one.
-    const uint32_t k = 1 + draw(256), m = 1 + draw(2);
+    // Few destinations are wide: those of one or two elements meet other ranges at their ends.
+    const uint32_t n = chance(60) ? 1 : 1 + draw(128), m = 1 + draw(2), k = 1 + draw(n == 1 ? 256 : 6);
     c.matrix = true;
-    w[0] = echo::kOpcodeMatmul, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = m, w[10] = k, w[12] = 1;
-    c.reads = {{from[0], from[0] + 4 * m * k - 1}, {from[1], from[1] + 4 * k - 1}};
-    c.writes = {to, to + 4 * m - 1};
-    c.right = c.reads[m == 1];
-    if (chance(15)) add_parts(c, 1);
+    w[0] = echo::kOpcodeMatmul, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = m, w[10] = k, w[12] = n;
+    c.reads = {{from[0], from[0] + 4 * m * k - 1}, {from[1], from[1] + 4 * k * n - 1}};
+    c.writes = {to, to + 4 * m * n - 1};
+    bool vectors = false;
+    if (chance(15)) {
+        add_parts(c, 1);
+        if (chance(50)) {
+            vectors = true;
+            w[1] |= 1u << echo::kFlagColScale, c.extensions[0][13] = from[2];
+            c.reads.push_back({from[2], from[2] + 4 * n - 1});
+        }
+        if (chance(50)) {
+            vectors = true;
+            w[1] |= 1u << echo::kFlagRowScale, c.extensions[0][14] = from[3];
+            c.reads.push_back({from[3], from[3] + 4 * m - 1});
+        }
+    }
+    // The engine takes a product with one column turned, so the first operand is its right one.
+    c.right = c.reads[n > 1 || m == 1 || vectors];
 }
 
 void draw_vector(Command& c, const uint32_t* from, uint32_t to) {

@@ -59,17 +59,21 @@ def draw_elements(kind: DataType, count: int, *, special: bool) -> NDArray[np.ui
     return values.view(np.uint8)
 
 
-def draw_blocks(rows: int, depth: int, *, special: bool) -> NDArray[np.uint8]:
-    """float32 [rows, depth] that meet weights in blocks: blocks of any magnitude, of zeros, with a NaN."""
+def draw_blocks(kind: DataType, rows: int, depth: int, *, special: bool) -> NDArray[np.uint8]:
+    """float32 or float16 [rows, depth] that meet weights in blocks: blocks of any magnitude, of zeros, with a
+    NaN."""
     generator = np.random.default_rng(random.getrandbits(32))
     blocks = generator.normal(0, 2, (rows, depth // 32, 32)).astype(np.float32)
     if special:
-        reach = generator.integers(-150, 120, (rows, depth // 32, 1))
+        least, most = (-26, 16) if kind == DataType.FP16 else (-150, 120)
+        reach = generator.integers(least, most, (rows, depth // 32, 1))
         blocks = np.ldexp(blocks, reach + generator.integers(-20, 1, blocks.shape)).astype(np.float32)
         blocks[generator.random((rows, depth // 32)) < 0.2] = 0
         edges = generator.choice(np.array(CORNERS, np.uint32), blocks.shape).view(np.float32)
         blocks = np.where(generator.random(blocks.shape) < 0.002, edges, blocks)
-    return np.ascontiguousarray(blocks).view(np.uint8).reshape(-1)
+    with np.errstate(all="ignore"):
+        values = blocks.astype(np.float16 if kind == DataType.FP16 else np.float32)
+    return np.ascontiguousarray(values).view(np.uint8).reshape(-1)
 
 
 def draw_tiles(tiles: int, head_bytes: int, tile_bytes: int, *, special: bool) -> NDArray[np.uint8]:
@@ -98,7 +102,7 @@ def draw_product(command: MatrixCommand, places: Places) -> DrawnProduct:
         # Where batches overlap, the later one wins.
         for index in np.ndindex(flat[:2]):
             if command.blocks:
-                elements = draw_blocks(stored_rows, length, special=special)
+                elements = draw_blocks(kind, stored_rows, length, special=special)
             else:
                 elements = draw_elements(kind, stored_rows * length, special=special)
             source.rows[index] = elements.reshape(flat[2:])
@@ -160,7 +164,8 @@ def _with_vectors(
 def _result(command: MatrixCommand, a: NDArray[Any], b: NDArray[Any], vectors: Vectors) -> NDArray[np.uint8]:
     """Return the rows of one batch's result as stored, uint8 [row, byte]."""
     if command.blocks:
-        sums = matmul_blocks(a, b, FORMATS[command.blocks.label], command.n).view(np.uint32)
+        activations = widen(a, command.left_type)
+        sums = matmul_blocks(activations, b, FORMATS[command.blocks.label], command.n).view(np.uint32)
     elif command.kind == DataType.INT8:
         sums = matmul_int8(a, b).view(np.uint32)
     else:

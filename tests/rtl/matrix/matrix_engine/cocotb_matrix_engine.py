@@ -87,6 +87,7 @@ class MatrixEngineSituation(Enum):
     Q8_0 = "weights in blocks of q8_0"
     Q4_0 = "weights in blocks of q4_0"
     Q4_1 = "weights in blocks of q4_1"
+    BLOCKS_FP16 = "weights in blocks beside float16"
     HALF_TILE = "several K blocks of weights in blocks, the last tile of a single block"
     SPECIAL = "operands at the edges of their type"
     INNER = "inner batches alone"
@@ -153,7 +154,8 @@ def draw() -> MatrixCommand:
     command = replace(command, batch0=batch0, batch1=batch1, m=m, k=k, n=n, trans_a=trans_a, trans_b=trans_b)
     if WITH_BLOCKS and not single and random.random() < 0.5:
         blocks, k = random.choice([each for each in Blocks if each]), 4 * depth + 31 & -32
-        command = replace(command, kind=DataType.FP32, result=OutType.FLOAT32, blocks=blocks, k=k)
+        kind = random.choice((DataType.FP32, DataType.FP16))
+        command = replace(command, kind=kind, result=OutType.FLOAT32, blocks=blocks, k=k)
         command = replace(command, trans_a=False, trans_b=True)
     elif command.kind == DataType.FP32:
         half = random.choice((None, None, "src1_half", "src2_half"))
@@ -181,6 +183,7 @@ def situations_of(command: MatrixCommand) -> set[MatrixEngineSituation]:
     )
     met = {
         MatrixEngineSituation[command.blocks.name if command.blocks else command.kind.name]: True,
+        MatrixEngineSituation.BLOCKS_FP16: command.blocks and command.kind == DataType.FP16,
         MatrixEngineSituation.HALF_TILE: command.blocks and depth > BLOCK_K and command.k % 64,
         MatrixEngineSituation.HALF_LEFT: command.src1_half,
         MatrixEngineSituation.HALF_RIGHT: command.src2_half,
@@ -477,7 +480,7 @@ async def random_products(dut: Any) -> None:
     """Every byte of every result is written once, in its turn; only operands are read, each for its
     command."""
     situations = Situations(MatrixEngineSituation)
-    for each in ("Q8_0", "Q4_0", "Q4_1", "HALF_TILE"):
+    for each in ("Q8_0", "Q4_0", "Q4_1", "BLOCKS_FP16", "HALF_TILE"):
         situations.saw(MatrixEngineSituation[each], not WITH_BLOCKS)
     # Products that are large beside a large array have few panels; the counters are those of the others.
     situations.saw(MatrixEngineSituation.WRAPPED, WITH_BLOCKS)

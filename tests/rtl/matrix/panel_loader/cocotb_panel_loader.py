@@ -167,6 +167,8 @@ class PanelLoaderTestbench:
         room = len(self.coming) + len(self.held) < 2
         assert bool(dut.desc_valid_o.value) == (self.panel is not None and room)
         assert bool(dut.panel_next_o.value) == (self.panel is not None and room and accept)
+        changes = dut.panel_next_o.value or bring or free
+        assert bool(dut.awake_o.value) == bool(changes), "the clock runs if the next edge changes something"
         self.situations.saw(PanelLoaderSituation.AHEAD, not room)
         self.check_rows()
         if self.panel is not None and room:

@@ -1,6 +1,7 @@
 """The C library and a server that answers wrongly, slowly or at length: an error, and nothing left behind."""
 
 import ctypes
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ def own(library_file: Path, path: Path) -> Iterator[ctypes.CDLL]:
 
 def held() -> tuple[int, int]:
     """Return how many descriptors this process has, and how many mappings of device memory."""
+    gc.collect()  # what other tests have left would be closed at some time
     maps = Path("/proc/self/maps").read_text(encoding="utf-8")
     return len(os.listdir("/proc/self/fd")), maps.count("memfd:scripted")
 

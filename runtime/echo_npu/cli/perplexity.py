@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from echo_npu.cli.chat import Half, Layers, ModelFile, network, open_model
-from echo_npu.cli.support import AsJson, Config, reported
+from echo_npu.cli.support import AsJson, Config, read_text, reported
 from echo_npu.language.perplexity import perplexity
 from echo_npu.models.report import ProgressBar
 from echo_sim.numerals import Whole, option
@@ -32,8 +32,9 @@ def perplexity_command(
     Exit status: 0 all right, 1 the device failed, 2 wrong arguments.
     """
     with reported(ImportError, OSError):
+        content = read_text(file)  # before the model, which takes seconds
         source = open_model(name, model)
-        text = source.tokenizer.encode(_read(file)).ids[:tokens]
+        text = source.tokenizer.encode(content).ids[:tokens]
         if len(text) < 2:
             raise ValueError(f"{file.name} has {len(text)} tokens; at least 2 are needed")
         title = f"{source.name} on {backend}, configuration {config}"
@@ -51,10 +52,3 @@ def perplexity_command(
         low, high = (found.value * factor for factor in (1 - found.error, 1 + found.error))
         error = f"one standard error: {low:.3f} to {high:.3f}"
         typer.echo(f"perplexity {found.value:.3f} over {found.tokens} tokens ({error})")
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file.name} is no UTF-8 text: byte {error.start} begins no character") from None

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -64,9 +65,29 @@ def reported(*more: type[Exception]) -> Iterator[None]:
     try:
         yield
     except expected as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(_sentence(error))}", soft_wrap=True)
         usage = not isinstance(error, echo_npu.NpuError) or isinstance(error, echo_npu.BackendError)
         raise typer.Exit(2 if usage else 1) from None
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error's message; of a file that the system refused, its name and the reason."""
+    if isinstance(error, OSError) and error.filename is not None and not isinstance(error, echo_npu.NpuError):
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def read_text(file: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no UTF-8.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is no UTF-8 text: byte {error.start} begins no character") from None
 
 
 def given(**options: Any) -> dict[str, Any]:

@@ -236,8 +236,10 @@ def test_perplexity(model_path: Path, tmp_path: Path) -> None:
     report = json.loads(invoke(*words, "--json").stdout)
     assert 50 < report["perplexity"] < 3000
     assert f"perplexity {report['perplexity']:.3f} over {report['tokens']} tokens" in result.stdout
-    missing = invoke("perplexity", str(tmp_path / "none.txt"), "--model", str(model_path))
-    assert missing.exit_code == 2
+    missing = tmp_path / "none.txt"
+    refused = invoke("perplexity", str(missing), "--model", str(tmp_path / "none.gguf"))
+    assert refused.exit_code == 2
+    assert f"{missing}: No such file or directory" in refused.stderr.replace("\n", "")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import echo_npu
 from echo_npu.commands.vector_command import Stream
 from echo_npu.vector import Builder, Program
 from echo_npu.vector.kernels.math import div, exp
+from echo_sim.config import config_argument
 
 
 def mish() -> Program:
@@ -38,7 +39,7 @@ def run(npu: echo_npu.Device, values: np.ndarray) -> np.ndarray:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
-    parser.add_argument("--config", default="default")
+    parser.add_argument("--config", type=config_argument, default="default")
     options = parser.parse_args()
 
     x = np.linspace(-20, 20, 1001, dtype=np.float32)

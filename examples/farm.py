@@ -9,6 +9,7 @@ import time
 import numpy as np
 
 import echo_npu
+from echo_sim.config import config_argument
 from echo_sim.numerals import Whole
 
 LAYERS = 24
@@ -19,7 +20,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--jobs", type=Whole(1, 4096), default=2)
-    parser.add_argument("--config", default="small")
+    parser.add_argument("--config", type=config_argument, default="small")
     parser.add_argument("--executor")
     arguments = parser.parse_args()
 

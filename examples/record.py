@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import echo_npu
 from echo_npu import Device, DeviceTensor
+from echo_sim.config import config_argument
 
 TOKENS, HEADS, WIDTH, FFN = 8, 4, 16, 128
 HIDDEN = HEADS * WIDTH
@@ -56,7 +57,7 @@ def layer(npu: Device, w: Weights, x: DeviceTensor) -> DeviceTensor:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
-    parser.add_argument("--config", default="default")
+    parser.add_argument("--config", type=config_argument, default="default")
     parser.add_argument("--trace", help="write a timeline for Perfetto (rtlmodel)")
     options = parser.parse_args()
 

@@ -8,12 +8,13 @@ import contextlib
 
 import echo_npu
 from echo_npu.sharding.report import TINY, report_layer, usual_format
+from echo_sim.config import config_argument
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
-    parser.add_argument("--config", default="default")
+    parser.add_argument("--config", type=config_argument, default="default")
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         devices = [

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 import echo_npu.torch
+from echo_sim.config import config_argument
 from echo_sim.numerals import Whole
 
 
@@ -70,7 +71,7 @@ def cycles_of(function: Callable[[], Any]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
-    parser.add_argument("--config", default="default")
+    parser.add_argument("--config", type=config_argument, default="default")
     parser.add_argument("--tokens", type=Whole(1), default=16)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     chosen = parser.parse_args()

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional
 
 import echo_npu.torch
+from echo_sim.config import config_argument
 from echo_sim.numerals import Whole
 
 BATCH = 16
@@ -43,7 +44,7 @@ def digits() -> tuple[torch.Tensor, torch.Tensor]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel", "rtlfarm"])
-    parser.add_argument("--config", default="default")
+    parser.add_argument("--config", type=config_argument, default="default")
     parser.add_argument("--epochs", type=Whole(1), default=3)
     parser.add_argument("--steps", type=Whole(1), help="stop after so many steps")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

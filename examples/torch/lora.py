@@ -20,6 +20,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
 import echo_npu.torch
+from echo_sim.config import config_argument
 from echo_sim.numerals import Whole
 
 SENTENCE = "The systolic array multiplies."
@@ -128,7 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="tiny", choices=RATES)
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel", "rtlfarm"])
-    parser.add_argument("--config", default="default")
+    parser.add_argument("--config", type=config_argument, default="default")
     parser.add_argument("--steps", type=Whole(1), default=20)
     parser.add_argument("--replay", type=Whole(1), metavar="N", help="repeat step N on the RTL, and compare")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -15,6 +15,7 @@ from lora import tiny_model
 from torch.nn.parallel import DistributedDataParallel
 
 import echo_npu.torch
+from echo_sim.config import config_argument
 from echo_sim.numerals import Whole
 
 SENTENCES = (b"The systolic array multiplies.", b"Partial sums move down a row!!")
@@ -23,7 +24,7 @@ SENTENCES = (b"The systolic array multiplies.", b"Partial sums move down a row!!
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel"])
-    parser.add_argument("--config", default="default")
+    parser.add_argument("--config", type=config_argument, default="default")
     parser.add_argument("--steps", type=Whole(1), default=4)
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     chosen = parser.parse_args()

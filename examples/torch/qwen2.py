@@ -15,6 +15,7 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 import echo_npu.torch
+from echo_sim.config import config_argument
 from echo_sim.numerals import Whole
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -54,7 +55,7 @@ def error_of(found: torch.Tensor, exact: torch.Tensor) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="rtlmodel", choices=["cmodel", "rtlmodel", "rtlfarm"])
-    parser.add_argument("--config", default="default")
+    parser.add_argument("--config", type=config_argument, default="default")
     parser.add_argument("--shape", default="tiny", choices=SHAPES)
     parser.add_argument("--layers", type=Whole(1), help="how many layers")
     parser.add_argument("--tokens", type=Whole(1), default=4, help="how many tokens to generate")

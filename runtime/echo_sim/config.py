@@ -18,6 +18,7 @@ __all__ = [
     "NpuConfig",
     "absolute",
     "check",
+    "config_argument",
     "config_names",
     "load_config",
     "parse_config",
@@ -90,6 +91,8 @@ def load_config(config: str) -> NpuConfig:
         text = path.read_text(encoding="utf-8") if path.suffix == ".toml" and path.is_file() else None
     except OSError as error:
         raise ConfigError(f"configuration {config!r} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{config}: not TOML: byte {error.start} is no UTF-8") from None
     if text is not None:
         read = parse_config(path.stem, text, config)
         values = str(sorted((read.parameters() | read.defines()).items())).encode()
@@ -99,6 +102,15 @@ def load_config(config: str) -> NpuConfig:
         f"no configuration {config!r}; those that exist: {', '.join(config_names())}, random-<seed>, and any"
         " TOML file"
     )
+
+
+def config_argument(config: str) -> str:
+    """Return a configuration's name or path as an argument of argparse.
+
+    Raises: as `load_config`; argparse prints the message.
+    """
+    load_config(config)
+    return config
 
 
 def absolute(config: str) -> str:

@@ -32,3 +32,12 @@ def test_a_layer_on_several_devices() -> None:
     assert result.returncode == 0, result.stderr
     assert "3 devices: cycles 0, 0, 0; 15,360 bytes between them" in result.stdout
     assert "bits of one device: equal" in result.stdout
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.stem)
+def test_a_configuration_that_does_not_exist_is_refused(example: Path) -> None:
+    program = [sys.executable, str(example), "--config", "nope"]
+    result = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "error: argument --config: no configuration 'nope'; those that exist: default, " in result.stderr
+    assert "Traceback" not in result.stderr

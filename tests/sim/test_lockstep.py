@@ -1,6 +1,6 @@
 """A device with clock gates does in every clock what one without them does, on the small configuration.
 
-The level `full` of `make regress` compares them over the whole regression, on both configurations.
+The level `full` of `make regress` compares them over the whole regression, on `small` and `default`.
 """
 
 import os

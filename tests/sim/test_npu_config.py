@@ -220,6 +220,13 @@ def test_a_refusal_lists_what_is_legal(values: dict[str, int], message: str) -> 
         parse_config("x", combined(**values), "x.toml")
 
 
+def test_a_file_that_is_no_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"x = 1\n\xff")
+    with pytest.raises(ConfigError, match=r"binary\.toml: not TOML: byte 6 is no UTF-8"):
+        load_config(str(path))
+
+
 def test_not_toml() -> None:
     with pytest.raises(ConfigError, match=r"x\.toml.*not TOML"):
         parse_config("x", "array_rows : 4", "x.toml")

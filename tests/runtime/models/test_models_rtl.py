@@ -1,4 +1,4 @@
-"""The models on the RTL: small ones in both configurations."""
+"""The models on the RTL: small ones on `small` and `default`."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,8 @@
 """List and remove the builds that are kept."""
 
+import contextlib
 import dataclasses
+import os
 import re
 import shutil
 from pathlib import Path
@@ -55,4 +57,10 @@ def clear() -> int:
 
 
 def _bytes(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+    """Return the bytes of its files. A simulator that runs may remove some of them meanwhile."""
+    total = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with contextlib.suppress(FileNotFoundError):
+                total += Path(parent, name).lstat().st_size
+    return total

@@ -27,11 +27,13 @@ class Progress:
     def tick(self, _: float) -> None:
         if not self._live:
             return
-        total = 0
+        total = done = 0
         with contextlib.suppress(OSError):
             listing = (self._directory / "Vtop_classes.mk").read_text(encoding="utf-8")
             total = len(re.findall(r"^\t(Vtop|verilated)\w* \\$", listing, re.MULTILINE))
-        done = sum(1 for path in self._directory.glob("*.o") if path.stat().st_mtime >= self._since)
+        for path in self._directory.glob("*.o"):
+            with contextlib.suppress(FileNotFoundError):  # a compiler removes what it could not finish
+                done += path.stat().st_mtime >= self._since
         seconds = time.monotonic() - self._started
         what = f"compiled {done} of {max(total, done)} files" if done else "translating"
         print(f"\rbuilding {self._name}: {what}, {seconds:.0f} s \x1b[K", end="", file=sys.stderr, flush=True)

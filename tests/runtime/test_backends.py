@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import echo_npu
-from echo_npu import BackendError
-from echo_npu.backends import get_backend_class
+from echo_npu import BackendError, SimulatorError
+from echo_npu.backends import get_backend_class, rtlmodel
 from echo_npu.backends.rtlmodel import Options
 from tests.refusals import Error, Words, refuses
 
@@ -95,6 +95,26 @@ def test_wrong_options_of_rtlmodel_are_refused_before_anything_is_built(
     options: dict, error: Error, words: Words
 ) -> None:
     refuses(error, words, echo_npu.open, "rtlmodel", **options)
+
+
+def open_files() -> set[str]:
+    """Return the descriptors of this process, with what each is open on."""
+    folder = Path("/proc/self/fd")
+    return {f"{each.name} {each.readlink()}" for each in folder.iterdir() if each.is_symlink()}
+
+
+def test_a_device_whose_simulator_does_not_start_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise SimulatorError("the simulator could not be built")
+
+    monkeypatch.setattr(rtlmodel, "Simulator", fail)
+    before = open_files()
+    with pytest.raises(SimulatorError) as caught:  # whose traceback holds the device
+        echo_npu.open("rtlmodel", config="small", trace=tmp_path / "timeline.json")
+    assert open_files() == before
+    del caught
 
 
 def test_stalls_become_knobs_of_each_channel() -> None:

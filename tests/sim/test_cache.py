@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,6 +25,17 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_simulators_are_told_from_other_folders(builds: Path) -> None:
     assert cache.kept() == [cache.Kept("runs", 7, False), cache.Kept("small-fast", 100, True)]
+
+
+def test_a_file_that_goes_while_it_is_counted_has_no_bytes(
+    builds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+        for parent, folders, files in os.walk(folder):
+            yield parent, folders, [*files, "gone"]
+
+    monkeypatch.setattr(cache, "os", SimpleNamespace(walk=walk))
+    assert [each.nbytes for each in cache.kept()] == [7, 100]
 
 
 def test_every_folder_has_a_label(builds: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from echo_npu.backends.base import refuse_options
+from echo_npu.backends.base import check_whole, refuse_options
 from echo_npu.backends.board.card import CardBackend
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.options import check_clock, check_offset
@@ -42,10 +42,7 @@ class AsicOptions:
     def __post_init__(self) -> None:
         if self.device is not None and not re.fullmatch(_ADDRESS, str(self.device)):
             raise ValueError(f"device is {self.device!r}; it must be a PCI address such as 0000:01:00.0")
-        if not isinstance(self.bar, int) or isinstance(self.bar, bool):
-            raise TypeError(f"bar is {self.bar!r} ({type(self.bar).__name__}); it must be a whole number")
-        if not 0 <= self.bar <= 5:
-            raise ValueError(f"bar is {self.bar}; it must lie in 0..5")
+        check_whole("bar", self.bar, 0, 5)
         check_offset("registers", self.registers, 4)
         check_offset("iova", self.iova, 4096)
         check_clock(self.clock_mhz)

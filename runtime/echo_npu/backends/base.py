@@ -160,3 +160,19 @@ def refuse_options(backend: str, options: Mapping[str, Any], known: Sequence[str
         if option not in known:
             has = f"its options are {', '.join(known)}" if known else "it has no options"
             raise TypeError(f"the backend {backend} has no option {option!r}; {has}")
+
+
+def check_whole(name: str, value: object, low: int, high: int) -> None:
+    """Raise TypeError or ValueError unless an option's value is a whole number from `low` to `high`."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a whole number")
+    if not low <= value <= high:
+        raise ValueError(f"{name} is {value}; it must lie in {low}..{high}")
+
+
+def check_number(name: str, value: object, low: float, high: float) -> None:
+    """Raise TypeError or ValueError unless an option's value is a number from `low` to `high`."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a number")
+    if not low <= value <= high:
+        raise ValueError(f"{name} is {value}; it must lie in {low:g}..{high:g}")

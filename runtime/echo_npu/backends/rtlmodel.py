@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.backends.base import BatchBackend, check_register, refuse_options
+from echo_npu.backends.base import BatchBackend, check_number, check_register, check_whole, refuse_options
 from echo_npu.backends.simulator import Simulator
 from echo_npu.errors import SimulatorError
 from echo_npu.model.memory import DeviceMemory, memory_map_of
@@ -24,6 +25,7 @@ from echo_sim.contract import CHANNELS, KNOBS
 Access = Literal["backdoor", "frontdoor"]
 _LATENCY = int(KNOBS["read_latency"].default or 0)
 _MOST_STALL = KNOBS["stall_r"].most
+_MOST = (1 << 32) - 1
 _WINDOW_CHUNK = 1 << 16  # bytes of one request through the host window
 
 
@@ -58,14 +60,14 @@ class Options:
     trace_events: int = 4_000_000
 
     def __post_init__(self) -> None:
-        _whole("latency", self.latency, 1)
-        _whole("seed", self.seed, 0)
-        _whole("trace_events", self.trace_events, 1)
+        check_whole("latency", self.latency, 1, _MOST)
+        check_whole("seed", self.seed, 0, _MOST)
+        check_whole("trace_events", self.trace_events, 1, _MOST)
         if self.trace is not None and not isinstance(self.trace, (str, os.PathLike)):
             raise TypeError(f"trace is {self.trace!r} ({type(self.trace).__name__}); it must be a path")
         if self.bandwidth is not None:
-            _number("bandwidth", self.bandwidth, KNOBS["read_bandwidth"].least, 4096)
-        _number("timeout", self.timeout, 0.001, 1e9)
+            check_number("bandwidth", self.bandwidth, KNOBS["read_bandwidth"].least, 4096)
+        check_number("timeout", self.timeout, 0.001, 1e9)
         if self.access not in get_args(Access):
             raise ValueError(f"access is {self.access!r}; it is one of {', '.join(get_args(Access))}")
         if not isinstance(self.waves, bool) and not re.fullmatch(r"[\w.+-]+", str(self.waves)):
@@ -76,9 +78,9 @@ class Options:
                     raise ValueError(
                         f"stalls names channel {channel!r}; the channels are {', '.join(CHANNELS)}"
                     )
-                _number(f"stalls[{channel!r}]", chance, 0, _MOST_STALL)
+                check_number(f"stalls[{channel!r}]", chance, 0, _MOST_STALL)
         else:
-            _number("stalls", self.stalls, 0, _MOST_STALL)
+            check_number("stalls", self.stalls, 0, _MOST_STALL)
 
     def knobs(self) -> dict[str, float]:
         """Return the settings of the memory model, in its own names."""
@@ -93,20 +95,6 @@ class Options:
         return knobs | {f"stall_{channel}": chance for channel, chance in stalls.items()}
 
 
-def _whole(name: str, value: object, low: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a whole number")
-    if not low <= value < 1 << 32:
-        raise ValueError(f"{name} is {value}; it must lie in {low}..{2**32 - 1}")
-
-
-def _number(name: str, value: object, low: float, high: float) -> None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a number")
-    if not low <= value <= high:
-        raise ValueError(f"{name} is {value}; it must lie in {low:g}..{high:g}")
-
-
 class RtlmodelBackend(BatchBackend):
     """The five primitives, served by a simulator whose clock stands still between two requests."""
 
@@ -117,17 +105,23 @@ class RtlmodelBackend(BatchBackend):
     def __init__(self, config: str, options: Options) -> None:
         self.options = options
         self.memory = DeviceMemory(memory_map_of(load_config(config)))
-        if self.memory.map.is_large and options.access != "backdoor":
-            self.memory.close()
-            raise ValueError(
-                f"access is {options.access!r}: the host window does not reach the memory of {config}"
-            )
-        self._timeline = None if options.trace is None else self._make_timeline(config, Path(options.trace))
+        self._timeline: Timeline | None = None
         self._tracing = False
-        self.simulator = Simulator(
-            config, self.memory, waves=options.waves, seed=options.seed, timeout=options.timeout
-        )
-        self.set_memory_timing(options.knobs())
+        with contextlib.ExitStack() as made:
+            made.callback(self.memory.close)
+            if self.memory.map.is_large and options.access != "backdoor":
+                raise ValueError(
+                    f"access is {options.access!r}: the host window does not reach the memory of {config}"
+                )
+            if options.trace is not None:
+                self._timeline = self._make_timeline(config, Path(options.trace))
+                made.callback(self._timeline.close)
+            self.simulator = Simulator(
+                config, self.memory, waves=options.waves, seed=options.seed, timeout=options.timeout
+            )
+            made.callback(self.simulator.close)
+            self.set_memory_timing(options.knobs())
+            made.pop_all()
 
     def _make_timeline(self, config: str, path: Path) -> Timeline:
         def read(address: int, nbytes: int) -> bytes:

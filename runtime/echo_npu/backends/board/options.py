@@ -1,5 +1,7 @@
 """Checks that the options of the backends of real hardware share."""
 
+from echo_npu.backends.base import check_number
+
 
 def check_offset(name: str, value: object, multiple: int) -> None:
     """Raise TypeError or ValueError unless `value` is a multiple of `multiple` below 2^63."""
@@ -11,7 +13,4 @@ def check_offset(name: str, value: object, multiple: int) -> None:
 
 def check_clock(value: object) -> None:
     """Raise TypeError or ValueError unless `value` can be a clock in MHz."""
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise TypeError(f"clock_mhz is {value!r} ({type(value).__name__}); it must be a number")
-    if not 1e-6 <= value <= 1e5:
-        raise ValueError(f"clock_mhz is {value}; it must lie in 1e-06..100000")
+    check_number("clock_mhz", value, 1e-6, 1e5)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from echo_npu.backends.base import check_whole
 from echo_npu.backends.rtlmodel import Options as RtlOptions
 
 _MOST_JOBS: Final = 4096
@@ -45,8 +46,8 @@ class FarmOptions:
     failures: str | os.PathLike[str] = "failures"
 
     def __post_init__(self) -> None:
-        _whole("jobs", self.jobs, _MOST_JOBS)
-        _whole("chunk_cycles", self.chunk_cycles, 1 << 32)
+        check_whole("jobs", self.jobs, 1, _MOST_JOBS)
+        check_whole("chunk_cycles", self.chunk_cycles, 1, 1 << 32)
         if self.sample is not None:
             if not isinstance(self.sample, (int, float)) or isinstance(self.sample, bool):
                 raise TypeError(f"sample is {_shown(self.sample)}; it must be a number")
@@ -75,13 +76,6 @@ class FarmOptions:
             seed=self.seed,
             timeout=self.timeout,
         )
-
-
-def _whole(name: str, value: object, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{name} is {_shown(value)}; it must be a whole number")
-    if not 1 <= value <= most:
-        raise ValueError(f"{name} is {value}; it must lie in 1..{most}")
 
 
 def _shown(value: object) -> str:

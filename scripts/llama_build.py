@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -59,12 +60,20 @@ def sources() -> Path:
                     f"the source distribution {archive.name}, which has the headers of ggml, cannot be "
                     f"downloaded; LLAMA_SDIST=file names one that is there ({error})"
                 ) from None
-        with tempfile.TemporaryDirectory(dir=place) as folder, tarfile.open(archive) as opened:
+        _unpack(archive, unpacked)
+    return unpacked / "vendor" / "llama.cpp"
+
+
+def _unpack(archive: Path, target: Path) -> None:
+    """Make the folder `target` of the one of that name in an archive; LlamaError if there is none."""
+    try:
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder, tarfile.open(archive) as opened:
             if hasattr(tarfile, "data_filter"):  # not before Python 3.11.4
                 opened.extraction_filter = tarfile.data_filter
             opened.extractall(folder)
-            (Path(folder) / unpacked.name).rename(unpacked)
-    return unpacked / "vendor" / "llama.cpp"
+            (Path(folder) / target.name).rename(target)
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
+        raise LlamaError(f"{archive} is no source distribution {target.name}: {error}") from None
 
 
 def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
@@ -229,9 +238,8 @@ def build_libraries(source: Path, jobs: int) -> Path:
     program = place / "bin" / "test-backend-ops"
     test = source / "tests" / "test-backend-ops.cpp"
     if not program.exists() or program.stat().st_mtime < test.stat().st_mtime:
-        compiler = shlex.split(os.environ.get("CXX") or "c++")
         folder = place / "bin"
-        flags = ["-std=c++17", "-O1", "-DGGML_BACKEND_SHARED", f"-I{source / 'ggml' / 'include'}"]
+        flags = ["-O1", "-DGGML_BACKEND_SHARED", f"-I{source / 'ggml' / 'include'}"]
         libraries = [f"-L{folder}", "-lggml", "-lggml-base", "-lggml-cpu", "-Wl,-rpath,$ORIGIN", "-pthread"]
-        run([*compiler, *flags, str(test), *libraries, "-o", str(program)])
+        run([*_cpp(), *flags, str(test), *libraries, "-o", str(program)])
     return place / "bin"

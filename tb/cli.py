@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from echo_sim.build import BuildError
+from echo_sim.messages import sentence
 from echo_sim.numerals import SEED, Real, Whole, WholeNumbers, Wholes, choose_seed, option
 from echo_sim.processes import stop_all
 from echo_sim.run import SimulationError
@@ -85,7 +86,7 @@ def _status(body: Callable[..., CampaignResult | bool], options: dict[str, Any])
         print(f"error: {error}", file=sys.stderr)
         return 1
     except (BuildError, ToolMissingError, OSError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {sentence(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         stop_all()

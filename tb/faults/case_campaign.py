@@ -212,11 +212,15 @@ def replayed(path: Path, runner_name: str) -> list[str]:
     """
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        name, config, seed = kept["campaign"], kept["config"], int(kept["seed"])
+        if not isinstance(kept, dict):
+            raise ValueError("it holds no JSON object")
+        name, config, seed = kept["campaign"], str(kept["config"]), int(kept["seed"])
         batch, case = int(kept["batch"]), int(kept["case"])
         if name not in NAMES:
-            raise ValueError(name)
-    except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"there is no campaign {name!r}")
+    except KeyError as error:
+        raise ValueError(f"{path} is not a kept case: it has no {error}") from None
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{path} is not a kept case: {error}") from None
     runner = CaseRunner(config, runner_name)
     size = BATCH_FAULTS if name == "faults" else BATCH_PACKETS

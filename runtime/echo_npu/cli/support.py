@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import echo_npu
+from echo_sim.messages import sentence
 from echo_sim.numerals import Real, Whole, option
 
 Backend = Annotated[
@@ -65,16 +66,9 @@ def reported(*more: type[Exception]) -> Iterator[None]:
     try:
         yield
     except expected as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(_sentence(error))}", soft_wrap=True)
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(sentence(error))}", soft_wrap=True)
         usage = not isinstance(error, echo_npu.NpuError) or isinstance(error, echo_npu.BackendError)
         raise typer.Exit(2 if usage else 1) from None
-
-
-def _sentence(error: Exception) -> str:
-    """Return an error's message; of a file that the system refused, its name and the reason."""
-    if isinstance(error, OSError) and error.filename is not None and not isinstance(error, echo_npu.NpuError):
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
 
 
 def read_text(file: Path) -> str:

@@ -210,7 +210,7 @@ LEVELS = {
         Level("quick", "for each change: minutes", _quick, goals=(*_NOTHING_ODD, _BUGS_FOUND)),
         Level(
             "full",
-            "for a night, or before a release: about four hours on two cores",
+            "for a night, or before a release: hours",
             _full,
             (_FUNCTIONAL_REPORT,),
             (

@@ -343,6 +343,16 @@ def test_the_command_line_refuses_nonsense(capsys: pytest.CaptureFixture[str], t
     for words in (["--count", "0"], ["--shard", "0/2"], ["--config", "huge"]):
         assert main(["fuzz", *words]) == 2
     other = tmp_path / "other.json"
-    other.write_text("{}")
-    assert main(["fuzz", "--replay", str(other)]) == 2
-    assert "not a kept case" in capsys.readouterr().err
+    for text, why in (
+        ("{}", "it has no 'campaign'"),
+        ("[1]", "it holds no JSON object"),
+        (
+            '{"campaign": "x", "config": "small", "seed": 1, "batch": 0, "case": 0}',
+            "there is no campaign 'x'",
+        ),
+    ):
+        other.write_text(text)
+        assert main(["fuzz", "--replay", str(other)]) == 2
+        assert f"error: {other} is not a kept case: {why}" in capsys.readouterr().err
+    assert main(["fuzz", "--replay", str(tmp_path / "none")]) == 2
+    assert f"error: {tmp_path / 'none'}: No such file or directory" in capsys.readouterr().err

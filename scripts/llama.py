@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from echo_npu import list_backends
 from echo_npu.models.report import ProgressBar
 from echo_sim.numerals import Whole
 from scripts.llama_build import (
@@ -242,7 +243,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("build")
     tried = commands.add_parser("test")
-    tried.add_argument("--backend", default="cmodel")
+    tried.add_argument("--backend", default="cmodel", choices=list_backends())
     tried.add_argument("--ops", default="", help="only these operations of test-backend-ops")
     tried.add_argument("--prompts", type=Whole(0, len(PROMPTS)), default=5)
     tried.add_argument("--tokens", type=Whole(1), default=50)

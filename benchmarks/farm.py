@@ -434,6 +434,7 @@ def picture(costs: FarmCosts, walls: Sequence[WallTime]) -> str:
 
 
 def main() -> int:
+    """Command line entry point; returns the process's exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -220,6 +220,7 @@ def write_docs() -> None:
 
 
 def main() -> int:
+    """Command line entry point; returns the process's exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

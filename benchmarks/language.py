@@ -174,6 +174,7 @@ def table(
 
 
 def main() -> int:
+    """Command line entry point; returns the process's exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -142,6 +142,7 @@ def _power_bound(x: F32) -> F64:
 
 
 def main() -> int:
+    """Command line entry point; returns the process's exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--log2-count", type=Whole(0, 32), default=24, help="arguments of a function (default: 24)"

@@ -205,6 +205,7 @@ def table(figures: Mapping[str, OperationFigures]) -> list[str]:
 
 
 def main() -> int:
+    """Command line entry point; returns the process's exit status."""
     argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     ).parse_args()

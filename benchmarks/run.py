@@ -170,6 +170,7 @@ def picture(products: list[Measured]) -> str:
 
 
 def main() -> int:
+    """Command line entry point; returns the process's exit status."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

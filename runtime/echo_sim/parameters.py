@@ -162,6 +162,7 @@ def check(config: NpuConfig, where: str) -> None:
 
 
 def legal_values(key: str) -> str:
+    """Return what a key of a configuration can be, in words for a message."""
     values = LEGAL[key] if key in LEGAL else MEMORY[key]
     if values[0] == 0:
         return " or ".join(map(str, values))

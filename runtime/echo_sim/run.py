@@ -83,7 +83,6 @@ class RunResult:
 
     outcomes: list[TestOutcome]
     seed: int
-    results_xml: Path
     log: Path
     waves: Path | None
     replay: str
@@ -230,7 +229,7 @@ def run(
             f"{name}: all tests passed but the simulator ended with {status}\n{child.log_tail()}\n{where}"
         )
     waves = wave_path(name) if kind == "waves" else None
-    return RunResult(outcomes, chosen, results, child.log, waves, again)
+    return RunResult(outcomes, chosen, child.log, waves, again)
 
 
 def read_results(path: Path) -> list[TestOutcome]:

@@ -5,14 +5,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from echo_sim.build import PROFILE_VARIABLE, TUNED, BuildError, as_design, build, build_directory
+from echo_sim.build import PROFILE_VARIABLE, BuildError, as_design, build, build_directory
 from echo_sim.compilers import find_compiler
 from echo_sim.designs import Design
-
-
-def is_tuned(design: Design | str) -> bool:
-    """Return whether the simulator that is there was tuned; any change of a source makes an untuned one."""
-    return (build_directory(as_design(design)) / TUNED).exists()
 
 
 def tune(design: Design | str, workload: Callable[[], None], *, quiet: bool = False) -> Path:

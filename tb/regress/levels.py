@@ -22,14 +22,12 @@ class Level:
 
     Attributes:
         name: value of LEVEL=.
-        text: purpose.
         tasks: returns the tasks for a first seed, in any order.
         closing: tasks to run after all others; KEPT names the folder with the files of those.
         goals: values to reach.
     """
 
     name: str
-    text: str
     tasks: Callable[[int], list[Task]]
     closing: tuple[Task, ...] = ()
     goals: tuple[CampaignGoal, ...] = ()
@@ -207,10 +205,9 @@ _BUGS_SEEN = CampaignGoal(
 LEVELS = {
     level.name: level
     for level in (
-        Level("quick", "for each change: minutes", _quick, goals=(*_NOTHING_ODD, _BUGS_FOUND)),
+        Level("quick", _quick, goals=(*_NOTHING_ODD, _BUGS_FOUND)),
         Level(
             "full",
-            "for a night, or before a release: hours",
             _full,
             (_FUNCTIONAL_REPORT,),
             (

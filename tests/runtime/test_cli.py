@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import echo_npu
 from echo_npu.benchmark import measure
 from echo_npu.cli import app
 from echo_npu.device import Device
@@ -33,6 +34,7 @@ def test_version() -> None:
     status, out, _ = call("--version")
     assert status == 0
     assert out.split() == ["echo-npu", importlib.metadata.version("echo-npu")]
+    assert out.split()[1] == echo_npu.__version__
 
 
 def test_output_that_goes_nowhere_is_one_line() -> None:

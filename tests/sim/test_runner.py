@@ -189,12 +189,12 @@ def outcome(passed: bool) -> TestOutcome:
 
 def test_failures_name_seed_and_replay(tmp_path: Path) -> None:
     replay = "make SIM=verilator SEED=7"
-    result = RunResult([outcome(True), outcome(False)], 7, tmp_path, tmp_path, None, replay)
+    result = RunResult([outcome(True), outcome(False)], 7, tmp_path, None, replay)
     assert not result.passed
     assert "seed 7" in result.failures()
     assert replay in result.failures()
     assert "1 != 2" in result.failures()
-    assert RunResult([outcome(True)], 7, tmp_path, tmp_path, None, "").failures() == ""
+    assert RunResult([outcome(True)], 7, tmp_path, None, "").failures() == ""
 
 
 def test_results_are_read(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from echo_sim import build as builder
-from echo_sim.build import PROFILE_VARIABLE, BuildError, build, build_directory
+from echo_sim.build import PROFILE_VARIABLE, TUNED, BuildError, build, build_directory
 from echo_sim.compilers import Compiler
 from echo_sim.designs import Design
-from echo_sim.tuning import is_tuned, tune
+from echo_sim.tuning import tune
 from tests.refusals import refuses
 
 SOURCE = """
@@ -56,6 +56,10 @@ def printed(design: Design) -> str:
 
 def program(design: Design) -> bytes:
     return (build_directory(design) / design.top).read_bytes()
+
+
+def is_tuned(design: Design) -> bool:
+    return (build_directory(design) / TUNED).exists()
 
 
 def test_a_tuned_simulator_does_the_same_until_a_source_changes(

@@ -90,7 +90,7 @@ def test_an_interrupted_regression_runs_the_rest(
     marks = tmp_path / "marks"
     tasks = [writer(marks, f"task {number}", "fail" if number == 0 else "pass") for number in range(4)]
     goal = CampaignGoal("tried", "try", ("tried",), 4)
-    level = Level("full", "", lambda _: list(tasks), goals=(goal,))
+    level = Level("full", lambda _: list(tasks), goals=(goal,))
     for name, place in (("REPORTS", ""), ("ENDED", "ended"), ("HISTORY", "history.jsonl")):
         monkeypatch.setattr(run, name, tmp_path / place)
     monkeypatch.setattr(run, "ROOT", tmp_path)
@@ -125,7 +125,7 @@ def test_a_regression_that_has_ended_is_judged_again(
     task = dataclasses.replace(writer(tmp_path / "marks", "mutants"), campaign=MUTATION)
     before.save(TaskOutcome(task, CampaignResult(MUTATION, 7, 1.0, figures, [survivor]), "", ""), 3.0)
     goal = CampaignGoal("mutants killed", MUTATION, ("killed",), 0.97, of=("killed", "survived"))
-    level = Level("full", "", lambda _: [task], goals=(goal,))
+    level = Level("full", lambda _: [task], goals=(goal,))
     for name, place in (("REPORTS", ""), ("ENDED", "ended"), ("HISTORY", "history.jsonl")):
         monkeypatch.setattr(run, name, tmp_path / place)
     monkeypatch.setattr(run, "ROOT", tmp_path)

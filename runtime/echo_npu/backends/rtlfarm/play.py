@@ -444,5 +444,6 @@ def push(rtl: RtlmodelBackend, slots: Sequence[bytes]) -> None:
 
 
 def write_window(rtl: RtlmodelBackend, slot: bytes) -> None:
+    """Write a packet of 64 bytes into the command window, without the doorbell."""
     words = np.frombuffer(slot, "<u4").tolist()
     rtl.run([WriteReg(regs.CMD_WINDOW + 4 * index, word) for index, word in enumerate(words)])

@@ -132,8 +132,10 @@ def read_library(path: Path) -> Library:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LibertyError(f"{path} cannot be read: {error}") from None
+    except OSError as error:
+        raise LibertyError(f"{path} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise LibertyError(f"{path} cannot be read: byte {error.start} is no UTF-8") from None
     try:
         library = _parse(text)
         templates = {each.arguments[0]: each for each in library.of("lu_table_template")}

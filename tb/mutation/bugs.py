@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tb.mutation import chunks
 from tb.mutation.judge import Case, Judge
-from tb.mutation.patches import Bug, PatchError, load_bugs
+from tb.mutation.patches import Bug, PatchError, bug_names, load_bugs
 from tb.mutation.searches import look_for
 from tb.mutation.tree import usable
 from tb.results import CampaignResult, Item
@@ -49,10 +49,10 @@ def _planted(only: str) -> Iterator[tuple[Path, dict[int, Bug], dict[int, Bug]]]
 
     Raises as `play`.
     """
+    if only not in ("", *bug_names()):
+        raise ValueError(f"no bug {only!r}; there are {', '.join(bug_names())}")
     bugs = dict(enumerate(load_bugs(), 1))
     chosen = {number: bug for number, bug in bugs.items() if only in ("", bug.name)}
-    if not chosen:
-        raise ValueError(f"no bug {only!r}; there are {', '.join(bug.name for bug in bugs.values())}")
     with usable(TREE, {number: bug.edits for number, bug in bugs.items()}) as (folder, refused):
         for number, message in refused.items():
             raise PatchError(f"{bugs[number].name}: the RTL with it is no legal SystemVerilog: {message}")

@@ -48,10 +48,15 @@ class Bug:
     search: Search | None = None
 
 
+def bug_names() -> list[str]:
+    """Return the names of all known bugs, sorted. To load the bugs takes long: each is compared by syntax."""
+    return sorted(path.stem for path in FOLDER.glob("*.patch"))
+
+
 @functools.cache
 def load_bugs() -> tuple[Bug, ...]:
     """Load all known bugs, sorted by name, once. Raises PatchError."""
-    return tuple(load_bug(path) for path in sorted(FOLDER.glob("*.patch")))
+    return tuple(load_bug(FOLDER / f"{name}.patch") for name in bug_names())
 
 
 def load_bug(path: Path) -> Bug:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from echo_sim import cache, doctor, places
+from echo_sim import cache, places
 
 
 @pytest.fixture
@@ -76,23 +76,3 @@ def test_a_named_folder_keeps_what_else_is_in_it(tmp_path: Path) -> None:
     )
     assert (tmp_path / "photos").is_dir()
     assert not (tmp_path / "echo-npu" / "small-fast").exists()
-
-
-@pytest.mark.parametrize("above", ["file", "closed"])
-def test_doctor_says_where_nothing_can_be_built(
-    above: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "file").write_text("")
-    (tmp_path / "closed").mkdir()
-    monkeypatch.setattr(places, "SIM_BUILD", tmp_path / above / "echo-npu")
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path / "closed")
-    (finding,) = (each for each in doctor.findings() if each.name == "builds")
-    assert not finding.found
-    assert finding.detail.startswith(f"{tmp_path / above / 'echo-npu'} cannot be written; $ECHO_NPU_CACHE")
-
-
-def test_doctor_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "SIM_BUILD", tmp_path / "a" / "b")
-    (finding,) = (each for each in doctor.findings() if each.name == "builds")
-    assert finding.found
-    assert not list(tmp_path.iterdir())

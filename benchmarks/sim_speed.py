@@ -341,7 +341,7 @@ def main() -> int:
             since=arguments.since,
         )
     except (ValueError, build.BuildError) as error:
-        print(error, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 2
     print(json.dumps(report, indent=2) if arguments.json else "\n".join(lines(report)))
     wrong = failures(report)

@@ -76,7 +76,7 @@ def main() -> int:
                 (ROOT / path).write_text(text, encoding="utf-8")
                 print(path)
     except (ContractError, OSError) as error:
-        print(error, file=sys.stderr)
+        print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 

@@ -64,10 +64,14 @@ def _tuned(config: str, *, quiet: bool) -> tuple[WorkloadSpeed, WorkloadSpeed]:
             f"the simulation needs the Python package {error.name!r}: run `make setup`, or pip"
             " install 'echo-npu[sim]'"
         ) from error
+
+    def count_branches() -> None:
+        exercise(config)
+
     try:
         build(config, quiet=quiet)
         before = exercise(config)
-        tune(config, lambda: _discard(exercise(config)), quiet=quiet)
+        tune(config, count_branches, quiet=quiet)
     except (BuildError, ToolMissingError) as error:
         raise SimulatorError(f"the simulator could not be tuned: {error}") from error
     return before, exercise(config)
@@ -101,7 +105,3 @@ def exercise(config: str) -> WorkloadSpeed:
             call()
         seconds = time.perf_counter() - start
         return WorkloadSpeed(npu.counters()["busy_cycles"] - before, seconds)
-
-
-def _discard(speed: WorkloadSpeed) -> None:
-    """Take no notice of the speed of a simulator that counts its branches."""

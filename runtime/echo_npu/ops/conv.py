@@ -38,8 +38,8 @@ def im2col(
     *sizes, _ = check_windows("im2col", x, kernel, stride, padding)
     count, channels = x.shape[:2]
     high, wide = output_size(x, *sizes)
-    taps = channels * sizes[0][0] * sizes[0][1]
-    shape = (count, taps, high * wide)
+    elements = channels * sizes[0][0] * sizes[0][1]
+    shape = (count, elements, high * wide)
     check_out(device, "im2col", out, shape)
     source = upload(device, x, "activation")
     target = target_for(device, shape, out, [source], contiguous=True)

@@ -23,8 +23,8 @@ def embedding(device: CommandDevice, table: Any, ids: Any, *, out: DeviceTensor 
     Returns: [*ids.shape, *table.shape[1:]] of the table's dtype.
 
     Raises:
-        TypeError: ids that are no integers, a table that is no array, an out of another dtype.
-        ValueError: an empty array, a table with gaps, an out of another shape.
+        TypeError: ids that are no integers, a table that is no array or is empty, an out of another dtype.
+        ValueError: no ids, a table with gaps, an out of another shape.
         IndexError: numpy ids outside of the table.
         NpuDeviceError: ids on the device outside of the table, with the code BAD_INDEX and the id's address.
     """

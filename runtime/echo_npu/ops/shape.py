@@ -25,8 +25,8 @@ def cat(
         out: a DeviceTensor of the result's shape and dtype to write to.
 
     Raises:
-        TypeError: no arrays, or dtypes that differ.
-        ValueError: shapes that do not fit, no arrays, an empty array.
+        TypeError: something that is no array, or dtypes that differ.
+        ValueError: shapes that do not fit, an empty list, an empty array.
     """
     if not arrays:
         raise ValueError("cat of no arrays")

@@ -39,23 +39,19 @@ def measure_speed(npu: Device) -> list[Speed]:
         npu.free(memory)
 
 
-def _median_us(call: Callable[[], object]) -> float:
-    seconds = []
-    for _ in range(_TIMES):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
-    return float(np.median(seconds)) * 1e6
-
-
-def _mib_per_s(call: Callable[[], object]) -> float:
-    return _BYTES / 2**20 / (min(_median_us_of_one(call) for _ in range(3)) / 1e6)
-
-
-def _median_us_of_one(call: Callable[[], object]) -> float:
+def _us(call: Callable[[], object]) -> float:
+    """Return the microseconds that a call takes."""
     start = time.perf_counter()
     call()
     return (time.perf_counter() - start) * 1e6
+
+
+def _median_us(call: Callable[[], object]) -> float:
+    return float(np.median([_us(call) for _ in range(_TIMES)]))
+
+
+def _mib_per_s(call: Callable[[], object]) -> float:
+    return _BYTES / 2**20 / (min(_us(call) for _ in range(3)) / 1e6)
 
 
 def _empty(npu: Device) -> None:

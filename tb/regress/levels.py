@@ -133,11 +133,11 @@ def configurations(seed: int, linted: int, played: int) -> Iterator[Task]:
     shard = 20
     for first in range(0, linted, shard):
         count = min(shard, linted - first)
-        lint = ("configurations", "--count", str(count))
-        yield _command("configs", f"lint {seed + first}", *lint, seed=seed + first, cost=6 * count)
+        words = ("configurations", "--count", str(count))
+        yield _command("configs", f"lint {seed + first}", *words, seed=seed + first, cost=6 * count)
     for number in range(seed, seed + played):
-        play = ("configurations", f"random-{number}", "--count", "12")
-        yield _command("configs", f"play {number}", *play, seed=number, cost=200)
+        one = ("configurations", f"random-{number}", "--count", "12")
+        yield _command("configs", f"play {number}", *one, seed=number, cost=200)
 
 
 def bugs(seed: int) -> Task:

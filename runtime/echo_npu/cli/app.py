@@ -66,8 +66,8 @@ def info(backend: Backend = None, config: Config = "default", as_json: AsJson = 
     table.add_row("backend", f"{facts['backend']}: {facts['description']}")
     table.add_row("configuration", facts["config"])
     for name, value in facts["capabilities"].items():
-        shown = ".".join(map(str, value)) if name == "version" else value
-        table.add_row(name.replace("_", " "), ", ".join(value) if name == "data_types" else str(shown))
+        text = ".".join(map(str, value)) if name == "version" else str(value)
+        table.add_row(name.replace("_", " "), ", ".join(value) if name == "data_types" else text)
     for name, region in facts["memory"].items():
         table.add_row(f"{name} memory", f"0x{region['base']:08x}, {region['size'] >> 20} MiB")
     Console().print(table)

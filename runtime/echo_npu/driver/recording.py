@@ -239,10 +239,10 @@ class RecordingDriver(DeviceDriver):
         self._commands += recorded
         if sum(len(program) for program in self._programs) <= self._model.size:
             return self._commands, False
-        placed: list[RecordedCommand] = []
+        listed: list[RecordedCommand] = []
         for group in _groups(self._commands, self._model.size):
-            placed += self._placed(group)
-        return placed, True
+            listed += self._placed(group)
+        return listed, True
 
     def _placed(self, group: Sequence[RecordedCommand]) -> list[RecordedCommand]:
         """Return a command that loads the programs of a group, from word 0 on, and the group's commands."""

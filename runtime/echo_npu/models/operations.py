@@ -109,16 +109,6 @@ class Mul(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class Copy(Operation):
-    """The same values in another place."""
-
-    op: ClassVar[str] = "copy"
-
-    def truth(self, *inputs: Array) -> Truth:
-        return exact(*_wide(*inputs))
-
-
-@dataclass(frozen=True, slots=True)
 class Embedding(Operation):
     """Rows of a table: `table[ids]`."""
 

@@ -14,15 +14,14 @@ package fp32_pkg;
   localparam fp32_t CanonicalNan = 32'h7FC0_0000;
   localparam fp32_t PlusInfinity = 32'h7F80_0000;
 
-  // a * b, rounded once.
-  function automatic fp32_t fp32_mul(input fp32_t a, input fp32_t b);
+  // a * b, not rounded yet: the result is word + round, and round is 0 or 1.
+  function automatic void fp32_mul_begin(input fp32_t a, input fp32_t b, output fp32_t word, output logic [31:0] round);
     // Exponents carry this offset on top of the format's own, so that they
     // stay positive down to the product of two subnormals.
     localparam logic [31:0] Offset = 32'd192;
     logic [31:0] sign, abs_a, abs_b, exp_a, exp_b, sig_a, sig_b, exponent, top, sticky, shift, mantissa;
-    logic [31:0] round, result;
     logic [63:0] product;
-    logic special, zero, nan;
+    logic special, infinite, zero, nan;
 
     sign  = (a ^ b) & 32'h8000_0000;
     abs_a = a & 32'h7FFF_FFFF;
@@ -66,24 +65,34 @@ package fp32_pkg;
     top      = top >> shift;
     mantissa = top >> 2;
     round    = (top >> 1) & (top | sticky | mantissa) & 32'd1;
-    // The hidden bit, or a carry into it, adds 1 to the exponent.
+    // The hidden bit, or a carry into it, adds 1 to the exponent. The greatest finite number rounds up to infinity.
     exponent = (exponent <= Offset) ? 32'd0 : (exponent - (Offset + 32'd1));
-    result   = (exponent << 23) + mantissa + round;
-    result   = (result > PlusInfinity) ? PlusInfinity : result;
+    word     = (exponent << 23) + mantissa;
 
-    special = (abs_a >= PlusInfinity) || (abs_b >= PlusInfinity);
-    zero    = (abs_a == 0) || (abs_b == 0);
-    nan     = (abs_a > PlusInfinity) || (abs_b > PlusInfinity) || (special && zero);
-    result  = special ? PlusInfinity : result;
-    result  = zero ? 32'd0 : result;
-    return nan ? CanonicalNan : (result | sign);
+    special  = (abs_a >= PlusInfinity) || (abs_b >= PlusInfinity);
+    zero     = (abs_a == 0) || (abs_b == 0);
+    nan      = (abs_a > PlusInfinity) || (abs_b > PlusInfinity) || (special && zero);
+    infinite = special || word >= PlusInfinity;
+    word     = infinite ? PlusInfinity : word;
+    word     = zero ? 32'd0 : word;
+    word     = nan ? CanonicalNan : (word | sign);
+    round    = (infinite || zero) ? 32'd0 : round;
   endfunction
 
-  // a + b, rounded once.
-  function automatic fp32_t fp32_add(input fp32_t a, input fp32_t b);
-    logic [31:0] abs_a, abs_b, greater, lesser, exponent, exp_lesser, sig_greater, sig_lesser, shift, lost;
-    logic [31:0] sum, sign, mantissa, round, result;
-    logic subtract, swap, nan;
+  // a * b, rounded once.
+  function automatic fp32_t fp32_mul(input fp32_t a, input fp32_t b);
+    fp32_t word, round;
+    fp32_mul_begin(a, b, word, round);
+    return word + round;
+  endfunction
+
+  // a + b, added but neither normalized nor rounded: a significand with three places below float32's, and the exponent
+  // of its bit 26. The sum is infinite or NaN where the last two outputs say so.
+  function automatic void fp32_add_begin(input fp32_t a, input fp32_t b, output logic [31:0] sum,
+                                         output logic [31:0] exponent, output logic [31:0] sign,
+                                         output logic infinite, output logic nan);
+    logic [31:0] abs_a, abs_b, greater, lesser, exp_lesser, sig_greater, sig_lesser, shift, lost;
+    logic subtract, swap;
 
     abs_a    = a & 32'h7FFF_FFFF;
     abs_b    = b & 32'h7FFF_FFFF;
@@ -110,6 +119,16 @@ package fp32_pkg;
     sum         = subtract ? (sig_greater - sig_lesser) : (sig_greater + sig_lesser);
     // x + -x is +0; -0 + -0 is -0.
     sign        = (sum == 0 && subtract) ? 32'd0 : sign;
+    infinite    = greater >= PlusInfinity;
+    nan         = (greater > PlusInfinity) || (greater == PlusInfinity && lesser == PlusInfinity && subtract);
+  endfunction
+
+  // The float32 of what fp32_add_begin has added.
+  function automatic fp32_t fp32_add_end(input logic [31:0] added, input logic [31:0] exponent_added,
+                                         input logic [31:0] sign, input logic infinite, input logic nan);
+    logic [31:0] sum, exponent, shift, lost, mantissa, round, result;
+    sum      = added;
+    exponent = exponent_added;
 
     // A carry moves the sum right by one place and keeps the sticky bit.
     lost     = sum >> 27;
@@ -144,9 +163,16 @@ package fp32_pkg;
     round    = (sum >> 2) & (sum | (sum >> 1) | mantissa) & 32'd1;
     // The hidden bit, or a carry into it, adds 1 to the exponent.
     result   = (exponent << 23) + mantissa + round;
-    result   = (result > PlusInfinity || greater >= PlusInfinity) ? PlusInfinity : result;
-    nan      = (greater > PlusInfinity) || (greater == PlusInfinity && lesser == PlusInfinity && subtract);
+    result   = (result > PlusInfinity || infinite) ? PlusInfinity : result;
     return nan ? CanonicalNan : (result | sign);
+  endfunction
+
+  // a + b, rounded once.
+  function automatic fp32_t fp32_add(input fp32_t a, input fp32_t b);
+    logic [31:0] sum, exponent, sign;
+    logic infinite, nan;
+    fp32_add_begin(a, b, sum, exponent, sign, infinite, nan);
+    return fp32_add_end(sum, exponent, sign, infinite, nan);
   endfunction
 
   // a * 2^power, rounded once. a is no subnormal number; power is signed, of at most 9 bits.

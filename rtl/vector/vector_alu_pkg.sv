@@ -36,6 +36,8 @@ package vector_alu_pkg;
   } integer_op_t;
 
   localparam fp32_t SignBit = 32'h8000_0000;
+  // Exponents of a multiply-add carry this offset on top of the format's own, so that they stay positive.
+  localparam logic [31:0] FmaOffset = 32'd2048;
 
   // Bits 31:0: a nonzero number moved left until its leading one is bit 31.
   // Bits 63:32: the number of places.
@@ -60,17 +62,16 @@ package vector_alu_pkg;
     return {places, moved};
   endfunction
 
-  // a * b * 2^exponent + c, rounded once; exponent is an int32. The other
-  // sums and products are cases of it: c = -0 gives the bare product.
-  function automatic fp32_t alu_fma(input fp32_t a, input fp32_t b, input fp32_t c, input fp32_t exponent);
-    // Exponents carry this offset on top of the format's own, so that they
-    // stay positive. Exponents beyond +-Limit all give the same result.
-    localparam logic [31:0] Offset = 32'd2048;
-    localparam logic [31:0] Limit  = 32'd1024;
-    logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale;
-    logic [31:0] sign, result, top, sticky, shift, mantissa, round;
-    logic [63:0] product, addend, greater, lesser, moved, sum;
-    logic swap, subtract, negative, infinite_p, infinite_c, zero_p, nan;
+  // a * b * 2^exponent + c, neither normalized nor rounded: the absolute sum, and the exponent of its bit 62. It is
+  // infinite or NaN where the last two outputs say so. exponent is an int32, and 0 where a and b are both subnormal.
+  function automatic void alu_fma_begin(input fp32_t a, input fp32_t b, input fp32_t c, input fp32_t exponent,
+                                        output logic [63:0] sum, output logic [31:0] exp_sum, output logic [31:0] sign,
+                                        output logic infinite, output logic nan);
+    // Exponents beyond +-Limit all give the same result.
+    localparam logic [31:0] Limit = 32'd1024;
+    logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale, shift;
+    logic [63:0] product, addend, greater, lesser, lost, below;
+    logic swap, subtract, negative, infinite_p, infinite_c, zero_p;
 
     abs_a  = a & 32'h7FFF_FFFF;
     abs_b  = b & 32'h7FFF_FFFF;
@@ -86,99 +87,105 @@ package vector_alu_pkg;
     sig_c = (c & 32'h007F_FFFF) | ((exp_c != 0) ? 32'h0080_0000 : 32'h0);
     exp_a = exp_a + ((exp_a == 0) ? 32'd1 : 32'd0);
     exp_b = exp_b + ((exp_b == 0) ? 32'd1 : 32'd0);
-    exp_c = exp_c + ((exp_c == 0) ? 32'd1 : 32'd0) + Offset;
+    exp_c = exp_c + ((exp_c == 0) ? 32'd1 : 32'd0) + FmaOffset;
 
     // With the sign bit flipped the order of int32 is that of unsigned words.
     scale = exponent ^ SignBit;
     scale = (scale < SignBit - Limit) ? (SignBit - Limit) : scale;
     scale = (scale > SignBit + Limit) ? (SignBit + Limit) : scale;
-    scale = scale - (SignBit - Offset);
+    scale = scale - (SignBit - FmaOffset);
 
-    // The product's leading one moves to bit 61; exp_p is the exponent of that bit.
+    // Both operands have their leading one at bit 61 or below, and exp_p and exp_c are the exponents of that bit. A
+    // product of two normal numbers has it at bit 61 or 60, one with a subnormal number up to 23 places lower: it need
+    // not move up, as its last bit is bit 14. The product of two subnormal numbers is below half of the least number.
+    zero_p  = sig_a == 0 || sig_b == 0;
     product = (64'(sig_a) * 64'(sig_b)) << 14;
-    exp_p   = exp_a + exp_b + scale - 32'd126;
-    zero_p  = product == 0;
-    shift   = (product[61:38] == 0) ? 32'd24 : 32'd0;
-    product = product << shift;
-    exp_p   = exp_p - shift;
-    shift   = (product[61:50] == 0) ? 32'd12 : 32'd0;
-    product = product << shift;
-    exp_p   = exp_p - shift;
-    shift   = (product[61:56] == 0) ? 32'd6 : 32'd0;
-    product = product << shift;
-    exp_p   = exp_p - shift;
-    shift   = (product[61:59] == 0) ? 32'd3 : 32'd0;
-    product = product << shift;
-    exp_p   = exp_p - shift;
-    shift   = (product[61:60] == 0) ? 32'd2 : ((product[61] == 0) ? 32'd1 : 32'd0);
-    product = product << shift;
-    exp_p   = exp_p - shift;
-    exp_p   = zero_p ? 32'd0 : exp_p;
+    exp_p   = zero_p ? 32'd0 : (exp_a + exp_b + scale - 32'd126);
     addend  = 64'(sig_c) << 38;
 
-    // The operand with the smaller exponent moves right; the bits that it loses
-    // stay as a sticky bit. No bit is lost at a distance of 0 or 1. At a greater
-    // distance the difference has its leading one at bit 60 or above. A subnormal
-    // addend need not be normalized: no bit below its last one survives rounding.
+    // The operand with the smaller exponent moves right; the bits that it loses stay as a sticky bit. An addend that
+    // loses bits has moved by 39 places or more, to bit 22 or below, and the product's leading one is at bit 37 or above.
+    // A product that loses bits has moved by 15 places or more, to bit 46 or below. So the difference has its leading
+    // one at bit 36 or above, and rounding needs 26 bits. Where the greater operand is a subnormal addend, no bit below
+    // its last one survives rounding.
     swap     = exp_c > exp_p;
     greater  = swap ? addend : product;
     lesser   = swap ? product : addend;
     shift    = swap ? (exp_c - exp_p) : (exp_p - exp_c);
     shift    = (shift > 32'd63) ? 32'd63 : shift;
-    moved    = lesser >> shift;
-    lesser   = moved | (((moved << shift) != lesser) ? 64'd1 : 64'd0);
+    below    = ~(64'hFFFF_FFFF_FFFF_FFFF << shift);
+    lost     = lesser & below;
+    lesser   = (lesser >> shift) | ((lost != 0) ? 64'd1 : 64'd0);
     subtract = sign_p != sign_c;
-    sum      = subtract ? (greater - lesser) : (greater + lesser);
-    negative = sum[63];
-    sum      = negative ? (64'd0 - sum) : sum;
+    negative = subtract && greater < lesser;
+    sum      = subtract ? (negative ? (lesser - greater) : (greater - lesser)) : (greater + lesser);
     sign     = (swap ? sign_c : sign_p) ^ (negative ? SignBit : 32'd0);
     // x + -x is +0; -0 + -0 is -0.
     sign     = (sum == 0 && subtract) ? 32'd0 : sign;
+    exp_sum  = (swap ? exp_c : exp_p) + 32'd1;
 
-    // The leading one moves to bit 62; exp_p becomes the exponent of that bit.
-    exp_p = (swap ? exp_c : exp_p) + 32'd1;
-    shift = (sum[62:31] == 0) ? 32'd32 : 32'd0;
-    sum   = sum << shift;
-    exp_p = exp_p - shift;
-    shift = (sum[62:47] == 0) ? 32'd16 : 32'd0;
-    sum   = sum << shift;
-    exp_p = exp_p - shift;
-    shift = (sum[62:55] == 0) ? 32'd8 : 32'd0;
-    sum   = sum << shift;
-    exp_p = exp_p - shift;
-    shift = (sum[62:59] == 0) ? 32'd4 : 32'd0;
-    sum   = sum << shift;
-    exp_p = exp_p - shift;
-    shift = (sum[62:61] == 0) ? 32'd2 : 32'd0;
-    sum   = sum << shift;
-    exp_p = exp_p - shift;
-    shift = (sum[62] == 0) ? 32'd1 : 32'd0;
-    sum   = sum << shift;
-    exp_p = exp_p - shift;
+    infinite_p = abs_a >= PlusInfinity || abs_b >= PlusInfinity;
+    infinite_c = abs_c >= PlusInfinity;
+    infinite   = infinite_p || infinite_c;
+    nan        = abs_a > PlusInfinity || abs_b > PlusInfinity || abs_c > PlusInfinity ||
+                 (infinite_p && zero_p) || (infinite_p && infinite_c && subtract);
+    sign       = infinite_p ? sign_p : (infinite_c ? sign_c : sign);
+  endfunction
+
+  // The float32 of what alu_fma_begin has added.
+  function automatic fp32_t alu_fma_end(input logic [63:0] added, input logic [31:0] exp_added, input logic [31:0] sign,
+                                        input logic infinite, input logic nan);
+    logic [31:0] exponent, result, top, sticky, shift, mantissa, round;
+    logic [63:0] sum;
+
+    // The leading one moves to bit 62.
+    sum      = added;
+    exponent = exp_added;
+    shift    = (sum[62:31] == 0) ? 32'd32 : 32'd0;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+    shift    = (sum[62:47] == 0) ? 32'd16 : 32'd0;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+    shift    = (sum[62:55] == 0) ? 32'd8 : 32'd0;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+    shift    = (sum[62:59] == 0) ? 32'd4 : 32'd0;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+    shift    = (sum[62:61] == 0) ? 32'd2 : 32'd0;
+    sum      = sum << shift;
+    exponent = exponent - shift;
+    shift    = (sum[62] == 0) ? 32'd1 : 32'd0;
+    sum      = sum << shift;
+    exponent = exponent - shift;
 
     // 24 bits to keep, a guard bit, one below it, the rest in a sticky bit.
     top    = 32'(sum >> 37) & 32'h03FF_FFFF;
     sticky = (sum[36:0] != 0) ? 32'd1 : 32'd0;
     // Below the normal range the significand moves right; 26 places or more
     // leave only the sticky bit.
-    shift    = (exp_p <= Offset) ? (Offset + 32'd1 - exp_p) : 32'd0;
+    shift    = (exponent <= FmaOffset) ? (FmaOffset + 32'd1 - exponent) : 32'd0;
     shift    = (shift > 32'd26) ? 32'd26 : shift;
     sticky   = sticky | (((top & ((32'd1 << shift) - 32'd1)) != 0) ? 32'd1 : 32'd0);
     top      = top >> shift;
     mantissa = top >> 2;
     round    = (top >> 1) & (top | sticky | mantissa) & 32'd1;
     // The hidden bit, or a carry into it, adds 1 to the exponent.
-    exp_p    = (exp_p <= Offset || sum == 0) ? 32'd0 : (exp_p - (Offset + 32'd1));
-    result   = (exp_p << 23) + mantissa + round;
-    result   = (exp_p > 32'd253 || result > PlusInfinity) ? PlusInfinity : result;
-
-    infinite_p = abs_a >= PlusInfinity || abs_b >= PlusInfinity;
-    infinite_c = abs_c >= PlusInfinity;
-    nan        = abs_a > PlusInfinity || abs_b > PlusInfinity || abs_c > PlusInfinity ||
-                 (infinite_p && zero_p) || (infinite_p && infinite_c && subtract);
-    result     = (infinite_p || infinite_c) ? PlusInfinity : result;
-    sign       = infinite_p ? sign_p : (infinite_c ? sign_c : sign);
+    exponent = (exponent <= FmaOffset || sum == 0) ? 32'd0 : (exponent - (FmaOffset + 32'd1));
+    result   = (exponent << 23) + mantissa + round;
+    result   = (exponent > 32'd253 || result > PlusInfinity || infinite) ? PlusInfinity : result;
     return nan ? CanonicalNan : (result | sign);
+  endfunction
+
+  // a * b * 2^exponent + c, rounded once; exponent is an int32, and 0 where a and b are both subnormal. The other
+  // sums and products are cases of it: c = -0 gives the bare product.
+  function automatic fp32_t alu_fma(input fp32_t a, input fp32_t b, input fp32_t c, input fp32_t exponent);
+    logic [63:0] sum;
+    logic [31:0] exp_sum, sign;
+    logic infinite, nan;
+    alu_fma_begin(a, b, c, exponent, sum, exp_sum, sign, infinite, nan);
+    return alu_fma_end(sum, exp_sum, sign, infinite, nan);
   endfunction
 
   // A number whose unsigned order is the order of the floats, -0 below +0.

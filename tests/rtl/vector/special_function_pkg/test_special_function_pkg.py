@@ -100,8 +100,8 @@ def test_special_function_pkg(tmp_path: Path) -> None:
     ("sound", "broken", "function"),
     [
         ("odd      = ~power & 32'd1", "odd      = power & 32'd1", "rsqrt"),
-        ("(half << (places - 32'd1)) != value", "(half << (places - 32'd1)) > value", "rcp"),
-        ("negative ? (64'd0 - product)", "negative ? ~product", "exp"),
+        ("(lost != 0)", "(lost == 64'd1)", "rcp"),
+        ("64'h40_0000_0000 - product", "64'h3F_FFFF_FFFF - product", "exp"),
     ],
     ids=["parity", "sticky-bit", "negation"],
 )

@@ -10,18 +10,19 @@ Exit status: 0 all right, 1 a block could not be measured, 2 wrong arguments or 
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from echo_sim.config import ConfigError, load_config
+from echo_sim.config import ConfigError, NpuConfig, load_config
 from echo_sim.numerals import Real, Whole
 from echo_sim.tools import ToolMissingError
 from scripts.synth import report
 from scripts.synth.blocks import Block
-from scripts.synth.flow import ROOT, TARGETS, SynthesisError, elaborate
+from scripts.synth.flow import ROOT, TARGETS, SynthesisError, elaborate, elaborate_module
 from scripts.synth.liberty import LibertyError, Library, read_library
 from scripts.synth.measure import MeasuredBlock, measure, selected
 from spec.marked_page import marks, replace_part
@@ -45,6 +46,11 @@ def _parser() -> argparse.ArgumentParser:
         "--block",
         default="",
         help="modules or instances, divided by commas, with what they contain; default: all",
+    )
+    parser.add_argument(
+        "--module",
+        type=_module,
+        help="measure a module by itself, with its parameters: systolic_row:Cols=1,Pipeline=1",
     )
     parser.add_argument(
         "--target",
@@ -74,6 +80,21 @@ def _library(given: Path | None) -> Path | None:
     return named or (INSTALLED if INSTALLED.exists() else None)
 
 
+@dataclasses.dataclass(frozen=True)
+class Module:
+    """A module to measure by itself, with values for some of its parameters."""
+
+    name: str
+    parameters: Mapping[str, int]
+
+
+def _module(text: str) -> Module:
+    """Read a module with parameters. Raises argparse.ArgumentTypeError: one has no whole number."""
+    name, _, given = text.partition(":")
+    pairs = (each.partition("=") for each in _names(given))
+    return Module(name, {key: Whole()(value) for key, _, value in pairs})
+
+
 def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
@@ -89,20 +110,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "osu018" in targets and liberty is None:
         parser.error("the target osu018 needs its library: see --help")
     if options.update:
-        if options.block:
-            parser.error("--update writes a table of all blocks, so it takes no --block")
+        if options.block or options.module:
+            parser.error("--update writes a table of all blocks, so it takes no --block and no --module")
         page = report.PAGE.read_text(encoding="utf-8")
         for name in _names(options.config):
             if marks(report.command(name))[0] not in page:
                 parser.error(f"{report.PAGE.name} has no table of the configuration {name}")
     try:
         library = read_library(liberty) if liberty and "osu018" in targets else None
-        configs = [load_config(name) for name in _names(options.config)]
+        tops: list[Module | NpuConfig] = [load_config(name) for name in _names(options.config)]
         measured = {}
-        for config in configs:
-            _tell(f"{config.name}: elaborating")
-            blocks = selected(elaborate(config), _names(options.block))
-            measured[config.name] = blocks, _measure(blocks, targets, liberty, library, options)
+        for top in [options.module] if options.module else tops:
+            _tell(f"{top.name}: elaborating")
+            parts = elaborate_module(top.name, top.parameters) if isinstance(top, Module) else elaborate(top)
+            blocks = selected(parts, _names(options.block))
+            measured[top.name] = blocks, _measure(blocks, targets, liberty, library, options)
     except (ConfigError, LibertyError, SynthesisError, ToolMissingError) as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_ARGUMENTS

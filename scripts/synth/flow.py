@@ -17,7 +17,7 @@ from typing import Any
 from echo_sim.config import NpuConfig
 from echo_sim.designs import read_file_list
 from echo_sim.tools import find_python_tool
-from scripts.synth.blocks import Block, blocks_of
+from scripts.synth.blocks import TOP, Block, blocks_of
 from tb.netlist.mapping import TO_GATES
 from tb.whole_files import write_whole
 
@@ -105,15 +105,42 @@ def elaborate(config: NpuConfig, rtl: Path = ROOT / "rtl", timeout: float = 600.
 
     Raises: as `yosys`.
     """
-    folder = WORK / config.name
+    return _elaborated(config.name, TOP, config.parameters(), config.defines(), rtl, timeout)
+
+
+def elaborate_module(
+    module: str, parameters: Mapping[str, int], rtl: Path = ROOT / "rtl", timeout: float = 600.0
+) -> dict[str, Block]:
+    """Return the blocks of a single module by key, children before parents.
+
+    Args:
+        module: its name.
+        parameters: values of its parameters, by name; the others keep their defaults.
+        rtl, timeout: as `elaborate`.
+
+    Raises: as `yosys`.
+    """
+    values = "".join(f"-{name}{value}" for name, value in parameters.items())
+    return _elaborated(f"module-{module}{values}", module, parameters, {}, rtl, timeout)
+
+
+def _elaborated(
+    name: str,
+    top: str,
+    parameters: Mapping[str, int],
+    defines: Mapping[str, str],
+    rtl: Path,
+    timeout: float,
+) -> dict[str, Block]:
+    folder = WORK / name
     copy = folder / "rtl"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(rtl, copy)
-    files = [path.relative_to(copy).as_posix() for path in read_file_list(copy / "npu.f")[0]]
+    files = [f"rtl/{path.relative_to(copy).as_posix()}" for path in read_file_list(copy / "npu.f")[0]]
     yosys(
         [
-            f"read_slang {elaboration(config, [f'rtl/{name}' for name in files], 'rtl')}",
-            "hierarchy -check -top npu_top",
+            f"read_slang {_elaboration(top, parameters, defines, files, 'rtl')}",
+            f"hierarchy -check -top {top}",
             "proc",
             "opt",  # enables become part of registers, which then become part of memories
             "memory -norom -nomap",  # a table of constants is logic, not an array without area
@@ -125,20 +152,26 @@ def elaborate(config: NpuConfig, rtl: Path = ROOT / "rtl", timeout: float = 600.
         timeout,
     )
     design = json.loads((folder / "design.json").read_text(encoding="utf-8"))
-    return blocks_of(design["modules"])
+    return blocks_of(design["modules"], top)
 
 
 def elaboration(config: NpuConfig, files: Sequence[str], includes: str) -> str:
     """Return the arguments of `read_slang` that read the NPU with one module for each instance."""
-    parameters = " ".join(
+    return _elaboration(TOP, config.parameters(), config.defines(), files, includes)
+
+
+def _elaboration(
+    top: str, parameters: Mapping[str, int], defines: Mapping[str, str], files: Sequence[str], includes: str
+) -> str:
+    values = " ".join(
         (
-            *(f"-G {name}={value}" for name, value in config.parameters().items()),
-            *(f"-D {name}={value}" for name, value in config.defines().items()),
+            *(f"-G {name}={value}" for name, value in parameters.items()),
+            *(f"-D {name}={value}" for name, value in defines.items()),
         )
     )
     return (
-        f"--threads 1 --single-unit --keep-hierarchy -D SYNTHESIS -I {includes} --top npu_top"
-        f" {parameters} {' '.join(files)}"
+        f"--threads 1 --single-unit --keep-hierarchy -D SYNTHESIS -I {includes} --top {top}"
+        f" {values} {' '.join(files)}"
     )
 
 

@@ -407,6 +407,18 @@ def test_the_command_reports(
     assert "skid_buffer g_skid[0].u_buffer" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
+def test_a_module_has_parameters_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    areas = []
+    for width in (3, 30):
+        words = ["--module", f"skid_buffer:Width={width}", "--target", "gates", "--jobs", "1"]
+        files = ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
+        assert command.main([*words, *files]) == 0
+        (row,) = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["skid_buffer"]
+        areas.append(row["targets"]["gates"]["cells"])
+    assert 5 * areas[0] < areas[1]
+    assert "| `skid_buffer`" in capsys.readouterr().out
+
+
 def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(command.LIBERTY_VARIABLE, raising=False)
     monkeypatch.setattr(command, "INSTALLED", Path("/nowhere/osu018.lib"))
@@ -414,6 +426,7 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         (["--target", "silk"], "no target silk"),
         (["--target", "osu018"], "needs its library"),
         (["--timeout", "0"], "'0': it must be a number"),
+        (["--module", "skid_buffer:Width=wide"], "'wide': it must be a whole number"),
     ):
         with pytest.raises(SystemExit) as ended:
             command.main(arguments)
@@ -428,6 +441,7 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
 def test_the_page_is_written_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, words in (
         (["--block", "skid_buffer", "--config", "small"], "takes no --block"),
+        (["--module", "skid_buffer:Width=3", "--config", "small"], "no --module"),
         (["--config", "random-1"], "no table of the configuration random-1"),
     ):
         with pytest.raises(SystemExit):

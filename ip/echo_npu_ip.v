@@ -19,7 +19,8 @@ module echo_npu_ip #(
     parameter integer BlockNTiles = 16,  // most N tiles of a block, 1 to 64; 2 or more beside BlockKTiles 1
     parameter integer AccEntries = 1024,  // accumulator rows of a block: 1 to BlockNTiles times BlockM
     parameter integer QueueDepth = 16,  // packets in the window queue, 16 to 128
-    parameter integer ClockGating = 1  // 1: the clock of a unit rests while the unit does; 0: it never rests
+    parameter integer ClockGating = 1,  // 1: the clock of a unit rests while the unit does; 0: it never rests
+    parameter integer Pipeline = 0  // 1: a multiply-add of array and lanes takes a clock more; 0: it does not
 ) (
     (* X_INTERFACE_INFO = "xilinx.com:signal:clock:1.0 aclk CLK" *)
     (* X_INTERFACE_PARAMETER = "ASSOCIATED_BUSIF s_axil:s_axi:m_axi, ASSOCIATED_RESET aresetn" *)
@@ -137,7 +138,8 @@ module echo_npu_ip #(
       .BlockNTiles(BlockNTiles),
       .AccEntries(AccEntries),
       .QueueDepth(QueueDepth),
-      .ClockGating(ClockGating)
+      .ClockGating(ClockGating),
+      .Pipeline(Pipeline)
   ) u_npu (
       .clk(aclk),
       .rst_n(aresetn),

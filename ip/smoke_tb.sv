@@ -22,7 +22,8 @@ module smoke_tb
     parameter int unsigned BlockNTiles  = 8,
     parameter int unsigned AccEntries   = 128,
     parameter int unsigned QueueDepth   = 16,
-    parameter int unsigned ClockGating  = 1
+    parameter int unsigned ClockGating  = 1,
+    parameter int unsigned Pipeline     = 0
 );
   localparam int unsigned BusBytes = DataWidth / 8;
   localparam int unsigned MemoryBytes = 65536;
@@ -103,7 +104,8 @@ module smoke_tb
       .BlockNTiles (BlockNTiles),
       .AccEntries  (AccEntries),
       .QueueDepth  (QueueDepth),
-      .ClockGating (ClockGating)
+      .ClockGating (ClockGating),
+      .Pipeline    (Pipeline)
   ) u_npu (
       .clk,
       .rst_n,

@@ -9,8 +9,8 @@
 // host's window onto device memory (AXI4), m_axi device memory (AXI4 master).
 // rst_n is synchronous.
 //
-// All parameters but ClockGating are powers of two. runtime/echo_sim/parameters.py applies the same limits before any
-// tool runs.
+// All parameters but ClockGating and Pipeline are powers of two. runtime/echo_sim/parameters.py applies the same limits
+// before any tool runs.
 //
 // Each unit's clock rests while the unit does: a comment beside each clock gate says what wakes it and what holds it.
 //
@@ -32,7 +32,8 @@ module npu_top
     parameter int unsigned BlockNTiles  = 16,   // most N tiles of a block, 1 to 64; 2 or more beside BlockKTiles 1
     parameter int unsigned AccEntries   = 1024, // accumulator rows of a block: 1 to BlockNTiles times BlockM
     parameter int unsigned QueueDepth   = 16,   // packets in the window queue, 16 to 128
-    parameter int unsigned ClockGating  = 1     // 1: the clock of a unit rests while the unit does; 0: it never rests
+    parameter int unsigned ClockGating  = 1,    // 1: the clock of a unit rests while the unit does; 0: it never rests
+    parameter int unsigned Pipeline     = 0     // 1: a multiply-add of array and lanes takes a clock more; 0: it does not
 ) (
     input  logic                     clk,
     input  logic                     rst_n,
@@ -376,7 +377,8 @@ module npu_top
       .BlockKTiles(BlockKTiles),
       .BlockNTiles(BlockNTiles),
       .AccEntries (AccEntries),
-      .Blocks     (Blocks)
+      .Blocks     (Blocks),
+      .Pipeline   (Pipeline != 0)
   ) u_matrix (
       .clk_i         (matrix_clk),
       .rst_ni        (rst_n),
@@ -449,7 +451,8 @@ module npu_top
       .Lanes       (VectorLanes),
       .VectorLength(VectorLength),
       .RowElements (RowElements),
-      .ProgramWords(ProgramWords)
+      .ProgramWords(ProgramWords),
+      .Pipeline    (Pipeline != 0)
   ) u_vector (
       .clk_i           (vector_clk),
       .rst_ni          (rst_n),
@@ -753,6 +756,9 @@ module npu_top
   end
   if (ClockGating > 1) begin : g_bad_gating
     $fatal(1, "npu_top: ClockGating must be 0 or 1");
+  end
+  if (Pipeline > 1) begin : g_bad_pipeline
+    $fatal(1, "npu_top: Pipeline must be 0 or 1");
   end
   if (QueueDepth < 16 || QueueDepth > 128 || (QueueDepth & (QueueDepth - 1)) != 0) begin : g_bad_queue
     $fatal(1, "npu_top: QueueDepth must be a power of two from 16 to 128");

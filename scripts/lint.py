@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from pyslang import driver as slang  # noqa: E402
 
-from echo_sim.config import NpuConfig, config_names, load_config  # noqa: E402
+from echo_sim.config import PIPELINE, NpuConfig, config_names, load_config  # noqa: E402
 from echo_sim.designs import npu_design, read_file_list  # noqa: E402
 from echo_sim.places import WAIVERS  # noqa: E402
 from echo_sim.tools import ToolMissingError, find_python_tool, find_verilator  # noqa: E402
@@ -55,8 +55,8 @@ def sources() -> list[str]:
 
 
 def configurations() -> list[NpuConfig]:
-    """All named hardware configurations."""
-    return [load_config(name) for name in config_names()]
+    """All named hardware configurations, and a pipelined one."""
+    return [load_config(name) for name in (*config_names(), f"{PIPELINE}small")]
 
 
 def command(arguments: list[str], environment: dict[str, str] | None = None) -> str:

@@ -29,7 +29,8 @@ module block_scaler
     parameter int unsigned Taps     = 2,   // 1 or 2
     parameter int unsigned AddrBits = 10,  // of an accumulator row
     parameter int unsigned Rows     = 64,  // rows that wait at most, a power of two
-    parameter int unsigned Tiles    = 8    // tiles that wait at most, a power of two
+    parameter int unsigned Tiles    = 8,   // tiles that wait at most, a power of two
+    parameter bit          Pipeline = 1'b0 // the addition to an accumulator takes two clocks
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
@@ -138,7 +139,8 @@ module block_scaler
 
   // ---- pipeline ------------------------------------------------------------------------------
   // A stage is named after what its registers hold.
-  localparam int unsigned Summed = 0, Floated = 1, Multiplied = 2, Offset = 3, Scaled = 4, Added = 5, Stages = 6;
+  localparam int unsigned Summed = 0, Floated = 1, Multiplied = 2, Offset = 3, Scaled = 4;
+  localparam int unsigned Added = Pipeline ? 6 : 5, Stages = Added + 1;
   token_t entering;
   token_t token_q [Stages];
   block_info_t entering_info;
@@ -253,7 +255,42 @@ module block_scaler
       else if (stage_info_q[Offset].special) scaled_q <= all(CanonicalNan);
       else scaled_q <= scale(offset_q, stage_info_q[Offset].power);
     end
-    if (token_q[Scaled].valid) total_q <= add(accumulated, scaled_q);
+  end
+
+  if (Pipeline) begin : g_pipeline
+    typedef logic flags_t [Tile];
+
+    row_t added_q, exponent_q, sign_q;
+    flags_t infinite_q, nan_q;
+
+    function automatic void add_begin(input row_t values, input row_t terms, output row_t added, output row_t exponent,
+                                      output row_t sign, output flags_t infinite, output flags_t nan);
+      for (int unsigned c = 0; c < Tile; c++)
+        fp32_add_begin(values[c], terms[c], added[c], exponent[c], sign[c], infinite[c], nan[c]);
+    endfunction
+    function automatic row_t add_end(input row_t added, input row_t exponent, input row_t sign, input flags_t infinite,
+                                     input flags_t nan);
+      for (int unsigned c = 0; c < Tile; c++)
+        add_end[c] = fp32_add_end(added[c], exponent[c], sign[c], infinite[c], nan[c]);
+    endfunction
+
+    always_ff @(posedge clk_i) begin
+      if (token_q[Scaled].valid) begin
+        row_t added, exponent, sign;
+        flags_t infinite, nan;
+        add_begin(accumulated, scaled_q, added, exponent, sign, infinite, nan);
+        added_q    <= added;
+        exponent_q <= exponent;
+        sign_q     <= sign;
+        infinite_q <= infinite;
+        nan_q      <= nan;
+      end
+      if (token_q[Scaled+1].valid) total_q <= add_end(added_q, exponent_q, sign_q, infinite_q, nan_q);
+    end
+  end else begin : g_one_clock
+    always_ff @(posedge clk_i) begin
+      if (token_q[Scaled].valid) total_q <= add(accumulated, scaled_q);
+    end
   end
 
   assign read_o      = token_q[Offset].valid && !(token_q[Offset].first && !token_q[Offset].tap);

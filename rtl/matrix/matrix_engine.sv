@@ -31,7 +31,8 @@ module matrix_engine
     parameter int unsigned BlockKTiles = 4,    // tiles of a K block, a power of two
     parameter int unsigned BlockNTiles = 16,   // tiles of an N block, a power of two; 2 or more beside BlockKTiles 1
     parameter int unsigned AccEntries  = 1024, // accumulator rows: one to BlockNTiles times BlockM, a power of two
-    parameter bit          Blocks      = 1'b1  // weights in blocks; see npu_top for the sizes that can have them
+    parameter bit          Blocks      = 1'b1, // weights in blocks; see npu_top for the sizes that can have them
+    parameter bit          Pipeline    = 1'b0  // an addition takes two clocks, in the array and behind it
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
@@ -91,7 +92,8 @@ module matrix_engine
   localparam int unsigned AAddrBits  = $clog2(2 * BlockKTiles * BlockM);
   localparam int unsigned BAddrBits  = $clog2(2 * BlockKTiles * BlockN);
   localparam int unsigned CAddrBits  = $clog2(AccEntries);
-  localparam int unsigned ManyRows   = Tile + 8;
+  localparam int unsigned Skew       = Pipeline ? 2 : 1;  // clocks from row to row of the array
+  localparam int unsigned ManyRows   = Skew * Tile + 8;
   localparam bit          Split      = splits_blocks(Tile);  // a block takes two tiles
   localparam int unsigned Taps       = block_taps(Tile);
 
@@ -512,13 +514,18 @@ module matrix_engine
   //
   // Of two planes the low one has the token. Rows for weights in blocks add to the accumulators later than others and
   // so do not mix with them. With two taps the scaler takes the sums of one a clock: those of the middle come
-  // Tile/2 - 1 clocks before those of the bottom (middle sums wait a clock), so a row does not follow another by that
-  // many. Between the taps a row's sums are in its accumulators, so the first row of a tile, which may have the same
-  // ones, waits five clocks behind a tile of one or two rows. With one tap a row's sums are in its accumulators, or among
-  // the partial ones, before its next tile enters, as with other types.
-  localparam int unsigned Middle = Tile / 2 + 2;  // token stage at which the sums of the upper half leave the array
-  localparam int unsigned Clash  = (Tile < 8) ? 0 : Tile / 2 - 3;  // of a row so far ahead; the next is half a row on
-  localparam int unsigned Last = Tile + 2;        // token stage at which sums leave the array
+  // Depth/2 - 1 clocks before those of the bottom (middle sums wait a clock), so a row does not follow another by that
+  // many. Between the taps a row's sums are in its accumulators. The first row of a tile may have the same ones and writes
+  // them when the last row with them has read its own, so it is Apart clocks behind: it waits if the tile before it has
+  // fewer than ApartRows rows. With one tap a row's sums are in its accumulators, or among the partial ones, before its
+  // next tile enters, as with other types.
+  localparam int unsigned Depth  = Skew * Tile;    // clocks from the array's first addition to its last
+  localparam int unsigned Middle = Depth / 2 + 2;  // token stage at which the sums of the upper half leave the array
+  localparam int unsigned Clash  = (Tile < 8) ? 0 : Depth / 2 - 3;  // of a row so far ahead; the next is half a row on
+  localparam int unsigned Last   = Depth + 2;      // token stage at which sums leave the array
+  localparam int unsigned Apart  = (Tile < 8) ? 0 : Depth / 2 - 2 - Skew;
+  localparam int unsigned ApartRows = (Apart + 1) / 2;  // two clocks each
+  localparam int unsigned ApartBits = $clog2(ApartRows + 2);
   token_t [Last:0] pipe_q;
   token_t issued;
   assign issued = '{
@@ -534,8 +541,13 @@ module matrix_engine
   logic [CAddrBits:0] results_q, written_q, read_count;  // issued, written to the ring, read from it
   logic weights_ok, sums_ok, room_ok, order_ok;
   logic blocks_q;           // of the rows under way
-  logic [1:0] tile_rows_q;  // rows with planes of the last tile, 3 stands for more
-  logic tokens, scaling;
+  logic [ApartBits-1:0] tile_rows_q;  // rows with planes of the last tile, ApartRows stands for more
+  logic tokens, near, scaling;
+
+  always_comb begin
+    near = 1'b0;
+    for (int unsigned s = 0; s + 3 <= Apart; s++) near |= pipe_q[s].valid;
+  end
 
   assign tiles_inside = tiles_started_q - tiles_done_q;
   assign weights_ok   = !row_tile_first || shadow_pending_q;
@@ -543,8 +555,8 @@ module matrix_engine
   assign room_ok      = !row_last || (CAddrBits + 1)'(results_q - read_count) != (CAddrBits + 1)'(AccEntries);
   assign order_ok     = (row_blocks == blocks_q || !(tokens || scaling))
                         && !(Taps == 2 && row_blocks && !row_low && pipe_q[Clash].valid)
-                        && !(Taps == 2 && row_blocks && row_tile_first && tile_rows_q != 2'd3
-                             && (pipe_q[0].valid || pipe_q[1].valid || pipe_q[2].valid));
+                        && !(Taps == 2 && row_blocks && row_tile_first && tile_rows_q != ApartBits'(ApartRows)
+                             && near);
   assign row_issue    = row_valid && weights_ok && sums_ok && room_ok && order_ok;
 
   `NPU_ASSERT_NEXT(PlanesTogether, row_issue && row_blocks && !row_low && !abort_i, row_issue && row_low,
@@ -560,7 +572,7 @@ module matrix_engine
   end
   always_ff @(posedge clk_i) begin
     if (row_issue && row_tile_first) tile_rows_q <= '0;
-    else if (issued.valid && tile_rows_q != 2'd3) tile_rows_q <= tile_rows_q + 2'd1;
+    else if (issued.valid && tile_rows_q != ApartBits'(ApartRows)) tile_rows_q <= tile_rows_q + 1'b1;
   end
   // Row 0 takes its new weights one clock after the issue. The next weights may
   // be written from then on.
@@ -609,7 +621,8 @@ module matrix_engine
   end
 
   systolic_array #(
-      .Tile(Tile)
+      .Tile    (Tile),
+      .Pipeline(Pipeline)
   ) u_array (
       .clk_i,
       .rst_ni,
@@ -799,7 +812,8 @@ module matrix_engine
         .Tile    (Tile),
         .Taps    (Taps),
         .AddrBits(CAddrBits),
-        .Rows    (4 * Tile)
+        .Rows    (4 * Tile),
+        .Pipeline(Pipeline)
     ) u_scaler (
         .clk_i        (scaler_clk),
         .rst_ni,

@@ -20,13 +20,17 @@
 //
 //   clock  3 + Tile/2: middle_o
 //
+// With Pipeline the addition of a row takes two clocks. Rows, their new weights included, are then two clocks apart, and
+// sums leave at clock 3 + 2 * Tile, those of the middle at clock 3 + Tile.
+//
 // A second set of weights is written while the first one works. An activation
 // with swap_i makes each row that it reaches take the new set.
 // Reset state: nothing under way.
 module systolic_array
   import fp32_pkg::*;
 #(
-    parameter int unsigned Tile = 16  // rows and columns, a power of two from 2
+    parameter int unsigned Tile     = 16,   // rows and columns, a power of two from 2
+    parameter bit          Pipeline = 1'b0  // the addition of a row takes two clocks
 ) (
     input  logic                    clk_i,
     input  logic                    rst_ni,
@@ -42,20 +46,23 @@ module systolic_array
     input  logic                    swap_i,   // this and the following rows use the new weights
     input  logic [Tile*32-1:0]      data_i,
     input  logic [Tile*32-1:0]      sum_i,    // three clocks after the row's data_i
-    output logic [Tile*32-1:0]      sum_o,    // Tile clocks after sum_i
+    output logic [Tile*32-1:0]      sum_o,    // Tile clocks after sum_i, with Pipeline 2 * Tile
     output logic [Tile*32-1:0]      middle_o, // of the upper half
     output logic                    busy_o    // rows are inside
 );
   localparam int unsigned Half = Tile / 2;
+  localparam int unsigned Skew = Pipeline ? 2 : 1;  // clocks from row to row
+  localparam int unsigned Span = Skew * Tile;
 
   typedef fp32_t row_t [Tile];
 
   row_t data, weight;
   row_t sum [Tile+1];                 // [r]: into row r
-  logic [Tile:0] valid_q;             // bit d: a row came in d + 1 clocks ago
-  logic [Tile-1:0] swap_q, add_q, add_integer_q;
-  logic [Tile:0] integer_q, unsigned_q;
-  logic [Half+2:0] halves_q;          // likewise, as far as it is used
+  logic [Span:0] valid_q;             // bit d: a row came in d + 1 clocks ago
+  logic [Span-Skew:0] swap_q;
+  logic [Span-1:0] add_q, add_integer_q;  // bit d: d + 3 clocks ago
+  logic [Span:0] integer_q, unsigned_q;
+  logic [Skew*Half+2:0] halves_q;     // likewise, as far as it is used
 
   for (genvar c = 0; c < Tile; c++) begin : g_lanes
     assign data[c]         = data_i[c*32+:32];
@@ -75,20 +82,21 @@ module systolic_array
       halves_q      <= '0;
       add_integer_q <= '0;
     end else begin
-      valid_q <= {valid_q[Tile-1:0], valid_i};
-      swap_q  <= {swap_q[Tile-2:0], valid_i && swap_i};
-      add_q   <= valid_q[Tile:1];
-      integer_q     <= {integer_q[Tile-1:0], integer_i};
-      unsigned_q    <= {unsigned_q[Tile-1:0], unsigned_i};
-      halves_q      <= {halves_q[Half+1:0], halves_i};
-      add_integer_q <= integer_q[Tile:1];
+      valid_q <= {valid_q[Span-1:0], valid_i};
+      swap_q  <= {swap_q[Span-Skew-1:0], valid_i && swap_i};
+      add_q   <= valid_q[Span:1];
+      integer_q     <= {integer_q[Span-1:0], integer_i};
+      unsigned_q    <= {unsigned_q[Span-1:0], unsigned_i};
+      halves_q      <= {halves_q[Skew*Half+1:0], halves_i};
+      add_integer_q <= integer_q[Span:1];
     end
   end
 
-  // The skew. Activations stay where they are written, and row r of the array reads those of r + 1 clocks ago: a shift
-  // register would move all of them in every clock. The last row reads what the next activations replace.
-  row_t places_q [Tile];
-  logic [$clog2(Tile)-1:0] place_q;
+  // The skew. Activations stay where they are written, and row r of the array reads those of Skew * r + 1 clocks ago: a
+  // shift register would move all of them in every clock. Without Pipeline the last row reads what the next activations
+  // replace.
+  row_t places_q [Span];
+  logic [$clog2(Span)-1:0] place_q;
   logic moving;
   assign moving = valid_i || valid_q != '0;
 
@@ -100,36 +108,66 @@ module systolic_array
     if (valid_i) places_q[place_q] <= data;
   end
 
-  assign busy_o = valid_q != '0 || add_q != '0;
-  `NPU_ASSERT_RESTS(Rests, valid_i || busy_o, ({valid_q, swap_q, add_q, place_q}),
+  logic [Tile-1:0] arriving;  // weights are on their way to a row
+  assign busy_o = valid_q != '0 || add_q != '0 || arriving != '0;
+  `NPU_ASSERT_RESTS(Rests, valid_i || (Pipeline && weight_write_i) || busy_o, ({valid_q, swap_q, add_q, place_q, arriving}),
                     "the array rests, but a register would change")
 
   for (genvar r = 0; r < Tile; r++) begin : g_rows
     row_t above;
     logic [31:0] activation_q;
     always_ff @(posedge clk_i) begin
-      if (moving) activation_q <= places_q[place_q-($clog2(Tile))'(r+1)][r];
+      if (moving) activation_q <= places_q[place_q-($clog2(Span))'(Skew*r+1)][r];
     end
     if (r == Half) begin : g_middle
       for (genvar c = 0; c < Tile; c++) begin : g_above
-        assign above[c] = halves_q[Half+2] ? '0 : sum[r][c];
+        assign above[c] = halves_q[Skew*Half+2] ? '0 : sum[r][c];
       end
     end else begin : g_other
       assign above = sum[r];
     end
+    // Row r takes new weights Skew * r clocks after row 0. Those that follow are written a row a clock, so with Pipeline
+    // they wait r clocks until the row has taken the ones before.
+    logic writes, written;
+    row_t written_weight;
+    assign writes = weight_write_i && weight_row_i == ($clog2(Tile))'(r);
+    if (Skew == 2 && r > 0) begin : g_later
+      logic [r-1:0] later_q;
+      row_t waiting_q;
+      always_ff @(posedge clk_i) begin
+        if (!rst_ni) later_q <= '0;
+        else later_q <= r'({later_q, writes});
+      end
+      always_ff @(posedge clk_i) begin
+        if (writes) waiting_q <= weight;
+      end
+      assign arriving[r]    = later_q != '0;
+      assign written        = later_q[r-1];
+      assign written_weight = waiting_q;
+      `NPU_ASSERT(OneSet, !(writes && later_q != '0 && !later_q[r-1]),
+                  "weights of a row were written while others were on their way to it")
+    end else begin : g_at_once
+      assign arriving[r]    = 1'b0;
+      assign written        = writes;
+      assign written_weight = weight;
+    end
+
     systolic_row #(
-        .Cols(Tile)
+        .Cols    (Tile),
+        .Pipeline(Pipeline)
     ) u_row (
         .clk_i,
-        .write_i     (weight_write_i && weight_row_i == ($clog2(Tile))'(r)),
-        .write_data_i(weight),
-        .swap_i      (swap_q[r]),
-        .multiply_i  (valid_q[r+1]),
-        .multiply_integer_i(integer_q[r+1]),
-        .multiply_unsigned_i(unsigned_q[r+1]),
+        .write_i     (written),
+        .write_data_i(written_weight),
+        .swap_i      (swap_q[Skew*r]),
+        .multiply_i  (valid_q[Skew*r+1]),
+        .multiply_integer_i(integer_q[Skew*r+1]),
+        .multiply_unsigned_i(unsigned_q[Skew*r+1]),
         .activation_i(activation_q),
-        .add_i       (add_q[r]),
-        .add_integer_i(add_integer_q[r]),
+        .add_i       (add_q[Skew*r]),
+        .add_integer_i(add_integer_q[Skew*r]),
+        .finish_i    (add_q[Skew*r+Skew-1]),
+        .finish_integer_i(add_integer_q[Skew*r+Skew-1]),
         .sum_i       (above),
         .sum_o       (sum[r+1])
     );

@@ -6,11 +6,12 @@
 //
 // An instruction issues one word (an element a lane) a clock, in order:
 //   issue    operands are read from registers and windows
-//   execute  the lanes compute
+//   execute  the lanes compute, with Pipeline two clocks, of which the second one is called finish
 //   write    the result goes to its register or to the output, and to an
 //            instruction that reads it at issue in the same clock
 // An instruction waits at issue while a word that it reads is still being
-// computed, while a window has no data, or while the output has no room.
+// computed, while a window has no data, or while the output has no room. With Pipeline
+// an accumulation and a step of a fold wait likewise for what they add to.
 // Control instructions take one clock and no lanes.
 // Reset and abort state: idle.
 module vector_core
@@ -19,6 +20,7 @@ module vector_core
     parameter int unsigned Lanes        = 16,    // float32 lanes, a power of two from 2 to 16
     parameter int unsigned VectorLength = 256,   // elements of a vector register, 2^n, at least 16 and 2 * Lanes
     parameter int unsigned RowElements  = 8192,  // elements of a row register, a power of two from VectorLength
+    parameter bit          Pipeline     = 1'b0,  // the lanes take two clocks
     parameter int unsigned BeatBits     = $clog2(VectorLength / Lanes)  // of a word's number; not to be set
 ) (
     input  logic                   clk_i,
@@ -50,7 +52,7 @@ module vector_core
     output logic                   out_valid_o,
     output logic [Lanes*32-1:0]    out_word_o,
     output logic [$clog2(Lanes):0] out_count_o,
-    input  logic                   out_room_i,      // room for three more words
+    input  logic                   out_room_i,      // room for three more words, with Pipeline for four
 
     // performance events
     output logic                   stall_read_o,
@@ -300,8 +302,8 @@ module vector_core
     logic [LaneBits:0]      count;
   } slot_t;
 
-  slot_t issue, execute_q, write_q;
-  logic executing_q, writing_q;            // the slots that hold a word
+  slot_t issue, execute_q, leave, write_q;
+  logic executing_q, leaving, writing_q;  // the slots that hold a word
   logic [RowBits-1:0] row_word;
   logic hazard, starved, blocked;
   logic [7:0] first_element;
@@ -334,6 +336,7 @@ module vector_core
   endfunction
   function automatic logic pending(input logic [5:0] code);
     pending = meets(code, executing_q, execute_q.dst, execute_q.address)
+              || (Pipeline && meets(code, leaving, leave.dst, leave.address))
               || meets(code, writing_q && !write_q.write, write_q.dst, write_q.address);
   endfunction
   // The operand is in the write stage and is taken from there.
@@ -341,8 +344,36 @@ module vector_core
     forwarded = meets(code, writing_q && write_q.write, write_q.dst, write_q.address);
   endfunction
 
+  // With Pipeline a word that adds to the result of the one at execute issues a clock later.
+  logic adds_on;
+  assign adds_on = Pipeline && executing_q
+                   && ((accumulate && (execute_q.accumulate || execute_q.opcode == VopAset)
+                        && execute_q.acc_word == issue.acc_word)
+                       || (fold && beat_q != '0));
+
   assign hazard = (uses_a && pending(instruction.a)) || (uses_b && pending(instruction.b))
-                  || (uses_c && pending(instruction.c));
+                  || (uses_c && pending(instruction.c)) || adds_on;
+
+  // What the lanes end in this clock is written in the next one.
+  if (Pipeline) begin : g_finish
+    slot_t finish_q;
+    logic finishing_q;
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni || abort_i) finishing_q <= 1'b0;
+      else finishing_q <= executing_q;
+      if (executing_q) finish_q <= execute_q;
+    end
+    assign leave   = finish_q;
+    assign leaving = finishing_q;
+    `NPU_ASSERT(SumThere, !(executing_q && execute_q.accumulate && finishing_q && finish_q.acc_word == execute_q.acc_word
+                            && (finish_q.accumulate || finish_q.opcode == VopAset)),
+                "an accumulation came before the last one into the same word was done")
+    `NPU_ASSERT(StepThere, !(executing_q && execute_q.fold && !execute_q.first && finishing_q),
+                "a step of a fold came before the last one was done")
+  end else begin : g_no_finish
+    assign leave   = execute_q;
+    assign leaving = executing_q;
+  end
 
   always_comb begin
     starved = 1'b0;
@@ -353,7 +384,7 @@ module vector_core
   assign blocked = writes_out && !out_room_i;
 
   assign go = valid_q && state_q == StateRun && !control && !fault_o && !hazard && !starved && !blocked;
-  assign lanes_empty   = !executing_q && !writing_q;
+  assign lanes_empty   = !executing_q && !leaving && !writing_q;
   assign stall_read_o  = valid_q && state_q == StateRun && !control && starved;
   assign stall_write_o = valid_q && state_q == StateRun && !control && !starved && blocked;
 
@@ -363,10 +394,10 @@ module vector_core
       writing_q   <= 1'b0;
     end else begin
       executing_q <= go;
-      writing_q   <= executing_q;
+      writing_q   <= leaving;
     end
     if (go) execute_q <= issue;
-    if (executing_q) write_q <= execute_q;
+    if (leaving) write_q <= leave;
   end
 
   // ---- registers ----------------------------------------------------------------------------
@@ -425,7 +456,8 @@ module vector_core
 
   // ---- execute ------------------------------------------------------------------------------
   vector_alu #(
-      .Lanes(Lanes)
+      .Lanes   (Lanes),
+      .Pipeline(Pipeline)
   ) u_alu (
       .clk_i,
       .clear_i     (row_begins),

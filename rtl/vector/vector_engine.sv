@@ -18,7 +18,8 @@ module vector_engine
     parameter int unsigned Lanes        = 16,    // float32 lanes, a power of two from 2 to 16: one to eight beats
     parameter int unsigned VectorLength = 256,   // elements of a vector register, 2^n, at least 16 and 2 * Lanes
     parameter int unsigned RowElements  = 8192,  // elements of a row that stays on chip, 2^n, at least VectorLength
-    parameter int unsigned ProgramWords = 4096   // words of program memory, a power of two from 16
+    parameter int unsigned ProgramWords = 4096,  // words of program memory, a power of two from 16
+    parameter bit          Pipeline     = 1'b0   // the lanes take two clocks
 ) (
     input  logic                 clk_i,
     input  logic                 rst_ni,
@@ -121,7 +122,8 @@ module vector_engine
   vector_core #(
       .Lanes       (Lanes),
       .VectorLength(VectorLength),
-      .RowElements (RowElements)
+      .RowElements (RowElements),
+      .Pipeline    (Pipeline)
   ) u_core (
       .clk_i,
       .rst_ni,

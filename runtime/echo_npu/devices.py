@@ -48,7 +48,7 @@ def open(  # noqa: A001  (the public name; this module does not use the builtin)
     Args:
         backend: a name of `list_backends()`; None: the one of `get_backend_name()`.
         config: the hardware configuration: a file of rtl/configs without its ending, `random-<seed>`, the
-            path of a TOML file, or `lockstep-` and one of these.
+            path of a TOML file; one of these behind `pipeline-`, or any of all these behind `lockstep-`.
         ring_slots: length of the command ring; None: the default of `Device`.
         options: options of the backend: `Options` of `echo_npu.backends.rtlmodel`, `FpgaOptions` of `.fpga`,
             `AsicOptions` of `.asic`.

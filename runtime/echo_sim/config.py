@@ -6,7 +6,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from echo_sim.parameters import LEGAL, MEMORY, RULES, ConfigError, NpuConfig, check, legal_values
+from echo_sim.parameters import LEGAL, MEMORY, OPTIONAL, RULES, ConfigError, NpuConfig, check, legal_values
 from echo_sim.places import CONFIGS
 from echo_sim.random_config import random_config
 
@@ -27,6 +27,8 @@ __all__ = [
 
 LOCKSTEP = "lockstep-"
 """Begins the name of a configuration whose board compares the device with one without clock gating."""
+PIPELINE = "pipeline-"
+"""Begins the name of a configuration with `pipeline` = 1 that is another one but for that."""
 
 
 def config_names() -> list[str]:
@@ -53,7 +55,7 @@ def parse_config(name: str, text: str, where: str) -> NpuConfig:
     if unknown:
         keys = ", ".join((*LEGAL, *MEMORY))
         raise ConfigError(f"{where}: unknown key {', '.join(unknown)}; the keys are {keys}")
-    missing = [key for key in LEGAL if key not in table]
+    missing = [key for key in LEGAL if key not in table and key not in OPTIONAL]
     if missing:
         raise ConfigError(f"{where}: missing key {', '.join(missing)}")
     for key, value in table.items():
@@ -72,8 +74,9 @@ def load_config(config: str) -> NpuConfig:
     Args:
         config: the name of a file in `rtl/configs`; `random-<seed>`, which `echo_sim.random_config` draws; or
             the path of a TOML file, whose configuration has the file's name and a hash of its values.
-            `lockstep-` before any of these puts a second device without clock gating on the board, and
-            compares all outputs in every clock.
+            `pipeline-` before any of these sets its key `pipeline`. `lockstep-` before any of these, those
+            included, puts a second device without clock gating on the board, and compares all outputs in
+            every clock.
 
     Raises:
         ConfigError: no such configuration (the message lists those that exist), or `parse_config` refuses it.
@@ -81,6 +84,9 @@ def load_config(config: str) -> NpuConfig:
     if config.startswith(LOCKSTEP):
         hardware = load_config(config.removeprefix(LOCKSTEP))
         return dataclasses.replace(hardware, name=LOCKSTEP + hardware.name)
+    if config.startswith(PIPELINE) and not config.removeprefix(PIPELINE).startswith((LOCKSTEP, PIPELINE)):
+        hardware = load_config(config.removeprefix(PIPELINE))
+        return dataclasses.replace(hardware, name=PIPELINE + hardware.name, pipeline=1)
     if config in config_names():
         path = CONFIGS / f"{config}.toml"
         return parse_config(config, path.read_text(encoding="utf-8"), f"rtl/configs/{path.name}")
@@ -117,5 +123,5 @@ def absolute(config: str) -> str:
     """Return a name that is valid in any directory: the path of a TOML file becomes absolute."""
     if not config.endswith(".toml"):
         return config
-    prefix = LOCKSTEP if config.startswith(LOCKSTEP) else ""
-    return prefix + str(Path(config.removeprefix(prefix)).resolve())
+    path = config.removeprefix(LOCKSTEP).removeprefix(PIPELINE)
+    return config.removesuffix(path) + str(Path(path).resolve())

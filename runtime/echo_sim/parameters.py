@@ -28,6 +28,7 @@ class NpuConfig:
     acc_entries: int
     queue_depth: int
     clock_gating: int
+    pipeline: int = 0
     weight_mib: int = 256
     activation_mib: int = 256
 
@@ -84,8 +85,12 @@ LEGAL: dict[str, tuple[int, ...]] = {
     "acc_entries": _powers(16, 65536),
     "queue_depth": _powers(16, 128),
     "clock_gating": (0, 1),
+    "pipeline": (0, 1),
 }
 """The values that each parameter of `npu_top` can have. RULES restrict how they combine."""
+
+OPTIONAL = ("pipeline",)
+"""The parameters of `npu_top` that a file may leave out: they are 0 then."""
 
 LEAST_MIB = 256
 MEMORY: dict[str, tuple[int, ...]] = {

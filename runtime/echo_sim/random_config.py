@@ -1,9 +1,11 @@
 """Draw random hardware configurations from seeds: what the validator accepts must elaborate and work."""
 
+import dataclasses
 import random
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from echo_sim.parameters import LEGAL, RULES, NpuConfig
+from echo_sim.parameters import LEGAL, OPTIONAL, RULES, NpuConfig
 
 MOST: Mapping[str, int] = {
     "vector_length": 256,
@@ -24,11 +26,13 @@ def draw_config(
     """Draw a legal configuration. `most` gives upper bounds for some keys, `fixed` the values of others."""
     values = {key: [each for each in legal if each <= most.get(key, each)] for key, legal in LEGAL.items()}
     values |= {key: [value] for key, value in (fixed or {}).items()}
+    free = {key: values.pop(key) for key in OPTIONAL}  # no rule is about them
     while True:
         drawn = {key: _any(rng, each) for key, each in values.items()}
         config = NpuConfig(name, **(drawn | {"array_cols": drawn["array_rows"]}))
         if all(rule.holds(config) for rule in RULES):
-            return config
+            others: dict[str, Any] = {key: _any(rng, each) for key, each in free.items()}
+            return dataclasses.replace(config, **others)
 
 
 def _any(rng: random.Random, values: Sequence[int]) -> int:

@@ -81,18 +81,18 @@ def _library(given: Path | None) -> Path | None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Module:
+class SingleModule:
     """A module to measure by itself, with values for some of its parameters."""
 
     name: str
     parameters: Mapping[str, int]
 
 
-def _module(text: str) -> Module:
+def _module(text: str) -> SingleModule:
     """Read a module with parameters. Raises argparse.ArgumentTypeError: one has no whole number."""
     name, _, given = text.partition(":")
     pairs = (each.partition("=") for each in _names(given))
-    return Module(name, {key: Whole()(value) for key, _, value in pairs})
+    return SingleModule(name, {key: Whole()(value) for key, _, value in pairs})
 
 
 def _names(text: str) -> list[str]:
@@ -118,11 +118,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 parser.error(f"{report.PAGE.name} has no table of the configuration {name}")
     try:
         library = read_library(liberty) if liberty and "osu018" in targets else None
-        tops: list[Module | NpuConfig] = [load_config(name) for name in _names(options.config)]
+        tops: list[SingleModule | NpuConfig] = [load_config(name) for name in _names(options.config)]
         measured = {}
         for top in [options.module] if options.module else tops:
             _tell(f"{top.name}: elaborating")
-            parts = elaborate_module(top.name, top.parameters) if isinstance(top, Module) else elaborate(top)
+            if isinstance(top, SingleModule):
+                parts = elaborate_module(top.name, top.parameters)
+            else:
+                parts = elaborate(top)
             blocks = selected(parts, _names(options.block))
             measured[top.name] = blocks, _measure(blocks, targets, liberty, library, options)
     except (ConfigError, LibertyError, SynthesisError, ToolMissingError) as error:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterator
 
-from echo_sim.config import LOCKSTEP, small_memory_config_names
+from echo_sim.config import LOCKSTEP, PIPELINE, small_memory_config_names
 from tb.formal import PROOFS
 from tb.functional import FOLDER_VARIABLE as FUNCTIONAL
 from tb.functional_runs import STATES_ROUNDS
@@ -111,6 +111,20 @@ def lockstep(seed: int, programs: int, faults: int, packets: int) -> Iterator[Ta
             yield _command("lockstep", f"{name} {config}", *arguments, seed=seed, cost=40)
 
 
+def pipeline(seed: int, programs: int) -> Iterator[Task]:
+    """Yield every suite on a device with pipeline = 1 beside one without clock gates, those that compute on
+    the larger one too, and random programs on both."""
+    small, large = f"{LOCKSTEP}{PIPELINE}small", f"{PIPELINE}default"
+    for name in suites():
+        words = ("rtl", "--test", name, "--jobs", "1", "--config")
+        yield _command("pipeline", f"{name} {small}", *words, small, seed=seed, cost=30)
+        if name.startswith(("matmul", "vector", "kernels")):
+            yield _command("pipeline", f"{name} {large}", *words, large, seed=seed, cost=40)
+    for config in (small, large):
+        played = ("uvm", "--count", str(programs), "--config", config)
+        yield _command("pipeline", f"random programs {config}", *played, seed=seed, cost=40)
+
+
 def native(campaign: str, seed: int, total: int, shards: int, per_second: float) -> Iterator[Task]:
     """Yield faults or packets, `total` of them in `shards` tasks."""
     for number in range(1, shards + 1):
@@ -164,6 +178,7 @@ def _full(seed: int) -> list[Task]:
         *mutation(seed, 300, 6),
         *rtl(seed, FUNCTIONAL),
         *lockstep(seed, 20, 5_000, 50_000),
+        *pipeline(seed, 20),
         lint(),
         *tests(*test_folders()),
         *formal(),

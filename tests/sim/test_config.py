@@ -37,7 +37,7 @@ def test_committed_configurations_are_legal(name: str) -> None:
     assert config.name == name
     assert config.parameters()["ArrayRows"] == config.array_rows
     assert config.parameters()["BlockKTiles"] == config.block_k_tiles
-    assert len(config.parameters()) == 13
+    assert len(config.parameters()) == 14
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,30 @@ def test_a_lockstep_configuration_has_a_second_device(tmp_path: Path) -> None:
     assert absolute("lockstep-own.toml") == f"lockstep-{Path('own.toml').resolve()}"
     with pytest.raises(ConfigError, match="'huge'"):
         load_config("lockstep-huge")
+
+
+def test_a_pipelined_configuration_differs_in_one_key(tmp_path: Path) -> None:
+    config, alone = load_config("pipeline-small"), load_config("small")
+    assert config.name == "pipeline-small"
+    assert config.parameters() == alone.parameters() | {"Pipeline": 1}
+    assert alone.parameters()["Pipeline"] == 0
+    path = tmp_path / "own.toml"
+    path.write_text(changed("program_words", "2048"), encoding="utf-8")
+    assert load_config(f"pipeline-{path}").parameters()["Pipeline"] == 1
+    assert absolute("pipeline-own.toml") == f"pipeline-{Path('own.toml').resolve()}"
+    both = load_config("lockstep-pipeline-small")
+    assert (both.name, both.pipeline) == ("lockstep-pipeline-small", 1)
+    assert absolute("lockstep-pipeline-own.toml") == f"lockstep-pipeline-{Path('own.toml').resolve()}"
+    assert npu_design("lockstep-pipeline-small").parameters["Lockstep"] == 1
+    for name in ("pipeline-huge", "pipeline-lockstep-small", "pipeline-pipeline-small"):
+        with pytest.raises(ConfigError, match="no configuration"):
+            load_config(name)
+
+
+def test_a_file_may_leave_the_pipeline_out() -> None:
+    """Files from before the key have the device that they had."""
+    text = "\n".join(line for line in SMALL.splitlines() if not line.startswith("pipeline "))
+    assert parse_config("small", text, "here") == load_config("small")
 
 
 @pytest.mark.parametrize("name", ["", "../small", "small.toml", "random-", "random-x", "rtl/configs"])

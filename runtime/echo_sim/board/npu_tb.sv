@@ -24,6 +24,7 @@ module npu_tb #(
     parameter int AccEntries   = 1024,
     parameter int QueueDepth   = 16,
     parameter int ClockGating  = 1,
+    parameter int Pipeline     = 0,
     parameter int Lockstep     = 0   // 1: compare with a device without clock gating
 ) (
     input  logic        tick,      // each change is a clock cycle
@@ -212,7 +213,8 @@ module npu_tb #(
       .BlockNTiles (BlockNTiles),
       .AccEntries  (AccEntries),
       .QueueDepth  (QueueDepth),
-      .ClockGating (ClockGating)
+      .ClockGating (ClockGating),
+      .Pipeline    (Pipeline)
   ) dut (
       .*,
       .test_enable   (1'b0),
@@ -263,7 +265,8 @@ module npu_tb #(
         .BlockKTiles(BlockKTiles),
         .BlockNTiles(BlockNTiles),
         .AccEntries(AccEntries),
-        .QueueDepth(QueueDepth)
+        .QueueDepth(QueueDepth),
+        .Pipeline(Pipeline)
     ) lockstep (
         .clk_i (clk),
         .rst_ni(rst_n)

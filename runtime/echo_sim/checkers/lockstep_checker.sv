@@ -11,7 +11,8 @@ module lockstep_checker #(
     parameter int unsigned BlockKTiles,
     parameter int unsigned BlockNTiles,
     parameter int unsigned AccEntries,
-    parameter int unsigned QueueDepth
+    parameter int unsigned QueueDepth,
+    parameter int unsigned Pipeline
 ) (
     input logic clk_i,
     input logic rst_ni
@@ -33,7 +34,8 @@ module lockstep_checker #(
       .BlockNTiles (BlockNTiles),
       .AccEntries  (AccEntries),
       .QueueDepth  (QueueDepth),
-      .ClockGating (0)
+      .ClockGating (0),
+      .Pipeline    (Pipeline)
   ) ungated (
       .clk        (clk_i),
       .rst_n      (rst_ni),

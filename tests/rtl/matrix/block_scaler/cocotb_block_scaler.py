@@ -17,8 +17,10 @@ from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
 CONFIGURATIONS = [
-    {"Tile": 4, "Taps": 2, "AddrBits": 6, "Rows": 16, "Tiles": 4},
-    {"Tile": 4, "Taps": 1, "AddrBits": 6, "Rows": 16, "Tiles": 4},
+    {"Tile": 4, "Taps": 2, "AddrBits": 6, "Rows": 16, "Tiles": 4, "Pipeline": 0},
+    {"Tile": 4, "Taps": 1, "AddrBits": 6, "Rows": 16, "Tiles": 4, "Pipeline": 0},
+    {"Tile": 4, "Taps": 2, "AddrBits": 6, "Rows": 16, "Tiles": 4, "Pipeline": 1},
+    {"Tile": 4, "Taps": 1, "AddrBits": 6, "Rows": 16, "Tiles": 4, "Pipeline": 1},
 ]
 TILE, TAPS, ROWS, TILES = (parameter(name) for name in ("Tile", "Taps", "Rows", "Tiles"))
 BOTTOM = TAPS - 1
@@ -29,9 +31,10 @@ CLASH = DEPTH - 1
 """Clocks between two rows whose sums would enter at once, those of one a clock late from the middle."""
 APART = 30
 """Clocks after which a row's sums are in the accumulators."""
-LATENCY = (7, 6) if TAPS == 2 else (6,)
+PIPELINE = parameter("Pipeline")
+LATENCY = tuple(clocks + PIPELINE for clocks in ((7, 6) if TAPS == 2 else (6,)))
 """Clocks from the sums of a tap to what is written."""
-ADDED = 2
+ADDED = 2 + PIPELINE
 """Clocks from the read of an accumulator to what is written."""
 
 Floats = NDArray[np.float32]

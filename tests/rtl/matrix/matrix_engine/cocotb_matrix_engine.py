@@ -27,25 +27,33 @@ from tests.rtl.stimulus import CHANCES, reset
 CONFIGURATIONS = [
     {
         "DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 4, "BlockNTiles": 4,
-        "AccEntries": 64, "Blocks": 1,
+        "AccEntries": 64, "Blocks": 1, "Pipeline": 0,
     },
     {
         "DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 2, "BlockNTiles": 4,
-        "AccEntries": 32, "Blocks": 0,
+        "AccEntries": 32, "Blocks": 0, "Pipeline": 0,
     },
     {
         "DataWidth": 256, "Tile": 16, "BlockM": 32, "BlockKTiles": 4, "BlockNTiles": 4,
-        "AccEntries": 64, "Blocks": 1,
+        "AccEntries": 64, "Blocks": 1, "Pipeline": 0,
     },
     {
         "DataWidth": 128, "Tile": 16, "BlockM": 32, "BlockKTiles": 2, "BlockNTiles": 4,
-        "AccEntries": 64, "Blocks": 1,
+        "AccEntries": 64, "Blocks": 1, "Pipeline": 0,
+    },
+    {
+        "DataWidth": 64, "Tile": 4, "BlockM": 16, "BlockKTiles": 4, "BlockNTiles": 4,
+        "AccEntries": 64, "Blocks": 1, "Pipeline": 1,
+    },
+    {
+        "DataWidth": 256, "Tile": 16, "BlockM": 64, "BlockKTiles": 4, "BlockNTiles": 4,
+        "AccEntries": 128, "Blocks": 1, "Pipeline": 1,
     },
 ]  # fmt: skip
 TILE, BLOCK_M = parameter("Tile"), parameter("BlockM")
 BLOCK_K = TILE * parameter("BlockKTiles")
 BLOCK_N = TILE * parameter("BlockNTiles")
-MANY_ROWS = TILE + 8
+MANY_ROWS = (1 + parameter("Pipeline")) * TILE + 8
 """From this many rows on, a sum has left the array when it is needed again."""
 WITH_BLOCKS = bool(parameter("Blocks"))
 MOST_WORDS = 500 * TILE * TILE

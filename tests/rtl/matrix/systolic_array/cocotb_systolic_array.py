@@ -15,12 +15,13 @@ from tests.rtl.matrix.arithmetic import Words, as_number, as_words, draw_words, 
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 
-CONFIGURATIONS = [{"Tile": 4}]
+CONFIGURATIONS = [{"Tile": 4, "Pipeline": 0}, {"Tile": 4, "Pipeline": 1}, {"Tile": 8, "Pipeline": 1}]
 TILE = parameter("Tile")
+SKEW = 1 + parameter("Pipeline")  # clocks from row to row
 SUM_IN = 3  # clocks behind a row's data
 HALF = TILE // 2
-MIDDLE_OUT = SUM_IN + HALF
-SUM_OUT = SUM_IN + TILE
+MIDDLE_OUT = SUM_IN + SKEW * HALF
+SUM_OUT = SUM_IN + SKEW * TILE
 
 
 class SystolicArraySituation(Enum):

@@ -13,8 +13,9 @@ from tests.rtl.matrix.arithmetic import Words, draw_words, products, sums
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import start_clock
 
-CONFIGURATIONS = [{"Cols": 4}]
+CONFIGURATIONS = [{"Cols": 4, "Pipeline": 0}, {"Cols": 4, "Pipeline": 1}]
 COLS = parameter("Cols")
+PIPELINE = bool(parameter("Pipeline"))
 
 
 class SystolicRowSituation(Enum):
@@ -44,6 +45,8 @@ async def random_steps(dut: Any) -> None:
     weights: Words | None = None
     product: Words | None = None
     total: Words | None = None
+    added: Words | None = None  # with Pipeline: the sum that is being finished
+    added_integer = False
     was_integer = False
     multiplied = False  # in the last clock
     used_since_write = True
@@ -61,16 +64,25 @@ async def random_steps(dut: Any) -> None:
         dut.multiply_unsigned_i.value = unsigned
         dut.activation_i.value = activation
         dut.add_i.value, dut.add_integer_i.value = int(add), int(was_integer)
+        # Without Pipeline these two have no effect.
+        finish = added is not None if PIPELINE else random.random() < 0.5
+        dut.finish_i.value, dut.finish_integer_i.value = int(finish), int(added_integer)
         show(dut.write_data_i, written)
         show(dut.sum_i, above)
         await RisingEdge(dut.clk_i)
         if total is not None:
             shown = np.array([int(dut.sum_o[column].value) for column in range(COLS)], np.uint32)
             assert np.array_equal(shown, total), f"{shown} instead of {total}"
-            situations.saw(SystolicRowSituation.IDLE, not add)
+            situations.saw(SystolicRowSituation.IDLE, not (finish if PIPELINE else add))
+        if PIPELINE:
+            total, added = (total if added is None else added), None
         if add:
             assert product is not None
-            total = sums(above, product, integer=was_integer)
+            result = sums(above, product, integer=was_integer)
+            if PIPELINE:
+                added, added_integer = result, was_integer
+            else:
+                total = result
             situations.saw(SystolicRowSituation.INTEGER if was_integer else SystolicRowSituation.FLOAT)
             situations.saw(SystolicRowSituation.CHANGE, multiply and integer != was_integer)
         if multiply:

@@ -21,8 +21,14 @@ from tests.rtl.elements import as_number
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import start_clock
 
-CONFIGURATIONS = [{"Lanes": 4}, {"Lanes": 16}]
+CONFIGURATIONS = [
+    {"Lanes": 4, "Pipeline": 0},
+    {"Lanes": 16, "Pipeline": 0},
+    {"Lanes": 4, "Pipeline": 1},
+    {"Lanes": 16, "Pipeline": 1},
+]
 LANES = parameter("Lanes")
+PIPELINE = bool(parameter("Pipeline"))
 ACCUMULATORS = 4
 WORDS = ACCUMULATORS * CHUNK_MULTIPLE // LANES
 WORD_BITS = 32 * LANES
@@ -42,7 +48,7 @@ Word = NDArray[np.uint32]
 LaneOp = Enum("LaneOp", {op.name: f"{op.mnemonic} of all lanes" for op in LANE_OPS})
 Accumulation = Enum("Accumulation", {op.name: f"{op.mnemonic} into an accumulator" for op in ACCUMULATING})
 AccumulationNext = Enum(
-    "AccumulationNext", {op.name: f"{op.mnemonic} into the word of the clock before" for op in ACCUMULATING}
+    "AccumulationNext", {op.name: f"{op.mnemonic} into a word as soon as it may" for op in ACCUMULATING}
 )
 WholeFold = Enum("WholeFold", {op.name: f"{op.mnemonic} of sixteen partial results" for op in FOLDS})
 
@@ -51,8 +57,8 @@ class VectorAluSituation(Enum):
     """What the module's header promises, as it can be seen at the ports."""
 
     FEWER = "an accumulation of fewer elements than lanes"
-    KEPT_NEXT = "lanes that keep what the clock before has left in the accumulator"
-    AFTER_SET = "an accumulation into a word that was set in the clock before"
+    KEPT_NEXT = "lanes that keep what the accumulation before has left in the accumulator"
+    AFTER_SET = "an accumulation as soon as it may into a word that was set"
     AFTER_OTHER = "an accumulation right after one into another word"
     AFTER_PAUSE = "an accumulation after one into the same word and a pause"
     AFTER_PLAIN = "an accumulation after one into the same word and an instruction without accumulator"
@@ -104,6 +110,16 @@ def draw_word() -> Word:
     return bits
 
 
+@dataclass(frozen=True)
+class AluResult:
+    """A result before it can be seen: its defined lanes, and the accumulator word that it goes to."""
+
+    op: Op
+    words: Word
+    lanes: int
+    word: int | None
+
+
 class VectorAluTestbench:
     """The ports, and a model of the accumulators and of the result."""
 
@@ -111,6 +127,8 @@ class VectorAluTestbench:
         self.dut, self.situations = dut, situations
         self.stored = np.zeros((WORDS, LANES), np.uint32)  # the accumulators as they can be read
         self.coming: tuple[int, Word] | None = None  # the word that is stored at the next clock edge
+        self.coming_set = False  # it comes from an ASET
+        self.finishing: AluResult | None = None  # with Pipeline: the instruction of the clock before
         self.result: Word | None = None  # of the last instruction
         self.lanes = 0  # those of the result that are defined
         self.last: AluClock | None = None  # the clock before
@@ -123,6 +141,12 @@ class VectorAluTestbench:
         if self.coming is not None:
             values[self.coming[0]] = self.coming[1]
         return values
+
+    def waits(self, now: AluClock) -> bool:
+        """Return whether an instruction needs what is still being computed, so that it may not begin."""
+        if self.finishing is None or not now.execute:
+            return False
+        return (now.accumulate and self.finishing.word == now.word) or (now.fold and not now.first)
 
     async def clock(self, now: AluClock) -> None:
         """Do one clock: drive the inputs, judge the outputs, update the model."""
@@ -148,13 +172,19 @@ class VectorAluTestbench:
 
     def follow(self, now: AluClock) -> None:
         """Pass the clock edge."""
-        result = self.computed(now) if now.execute else None
+        leaving = None
+        if now.execute:
+            lanes = 1 if now.fold else now.count if now.accumulate else LANES
+            word = now.word if now.stores and not now.clear else None
+            leaving = AluResult(now.op, self.computed(now), lanes, word)
+        if PIPELINE:
+            leaving, self.finishing = self.finishing, leaving
         self.stored = self.accumulators
         self.coming, self.dropped = None, -1
-        if result is not None:
-            self.result, self.lanes = result, 1 if now.fold else now.count if now.accumulate else LANES
-            if now.stores and not now.clear:
-                self.coming = (now.word, result)
+        if leaving is not None:
+            self.result, self.lanes = leaving.words, leaving.lanes
+            if leaving.word is not None and not now.clear:
+                self.coming, self.coming_set = (leaving.word, leaving.words), leaving.op == Op.ASET
         if now.clear:
             self.stored = np.zeros_like(self.stored)
             self.dropped = now.word if now.stores else -1
@@ -182,7 +212,8 @@ class VectorAluTestbench:
         saw, last = self.situations.saw, self.last
         coming = self.coming is not None
         saw(VectorAluSituation.CLEARED, now.clear and self.stored.any())
-        saw(VectorAluSituation.CLEAR_NEXT, now.clear and coming)
+        stored = last is not None and last.stores and not last.clear
+        saw(VectorAluSituation.CLEAR_NEXT, now.clear and stored)
         saw(VectorAluSituation.CLEAR_WITH, now.clear and now.stores)
         saw(VectorAluSituation.PAUSE, not now.execute and now.accumulate and not now.clear)
         saw(VectorAluSituation.HELD, not now.execute and last is not None and not last.execute)
@@ -198,8 +229,8 @@ class VectorAluTestbench:
         saw(AccumulationNext[now.op.name], same and now.count == LANES)
         saw(VectorAluSituation.FEWER, now.count < LANES)
         saw(VectorAluSituation.KEPT_NEXT, same and now.count < LANES)
-        saw(VectorAluSituation.AFTER_SET, same and last.op == Op.ASET)
-        saw(VectorAluSituation.AFTER_OTHER, coming and not same)
+        saw(VectorAluSituation.AFTER_SET, same and self.coming_set)
+        saw(VectorAluSituation.AFTER_OTHER, stored and last.word != now.word)
         saw(VectorAluSituation.FOLD_LEFT, last.execute and last.fold and last.word == now.word)
         saw(VectorAluSituation.AFTER_CLEAR, self.dropped == now.word)
         saw(VectorAluSituation.LAST_WORD, now.word == WORDS - 1)
@@ -258,16 +289,23 @@ async def random_instructions(dut: Any) -> None:
     situations = Situations(VectorAluSituation, LaneOp, Accumulation, AccumulationNext, WholeFold)
     await start_clock(dut)
     testbench, draw = VectorAluTestbench(dut, situations), InstructionDraw()
+
+    async def play(now: AluClock) -> None:
+        """Do the clock of an instruction, behind a pause if it has to wait."""
+        if testbench.waits(now):
+            await testbench.clock(draw.idle())
+        await testbench.clock(now)
+
     dut.clear_i.value = 1
     await RisingEdge(dut.clk_i)
     for _ in situations.rounds(900):
         draw.vary()
         for _ in range(random.randint(1, 12)):
-            await testbench.clock(draw.instruction())
+            await play(draw.instruction())
         if random.random() < 0.4:
             op, paused = random.choice(FOLDS), False
             for number in range(CHUNK_MULTIPLE):
-                await testbench.clock(draw.step(op, first=number == 0))
+                await play(draw.step(op, first=number == 0))
                 while random.random() < draw.pause:
                     await testbench.clock(draw.idle())
                     paused = True

@@ -1,5 +1,7 @@
 """vector_alu as hardware. The tests of vector_alu_pkg compare its arithmetic, those of commands its use."""
 
+import pytest
+
 from tests.rtl.synthesis import holds
 
 LANES = 4
@@ -17,9 +19,10 @@ MULTIPLIERS = 5 * LANES
 """One of the multiply-add of a lane, three of its interpolation, and one by log2(e)."""
 
 
-def test_multipliers_of_a_lane() -> None:
+@pytest.mark.parametrize("pipeline", [0, 1])
+def test_multipliers_of_a_lane(pipeline: int) -> None:
     """All sums and products of a lane share one fused multiply-add, and its special functions one cubic."""
-    parameters = f"-G Lanes={LANES}"
+    parameters = f"-G Lanes={LANES} -G Pipeline={pipeline}"
     assert not holds("vector_alu", SOURCES, [f"select -assert-count {MULTIPLIERS} t:$mul"], parameters)
     assert holds("vector_alu", SOURCES, [f"select -assert-count {MULTIPLIERS + 1} t:$mul"], parameters)
 

@@ -31,17 +31,19 @@ from tests.rtl.vector.vector_core.commands import (
     ReachedInstruction,
     draw,
 )
-from tests.rtl.vector.vector_core.pipeline import IssuedWord, Pipeline, Place, words_of
+from tests.rtl.vector.vector_core.pipeline import PIPELINE, IssuedWord, Pipeline, Place, words_of
 from tests.rtl.windows import word as window_word
 
 # With two lanes a chunk has more words than a fold has steps, with sixteen fewer.
 CONFIGURATIONS = [
-    {"Lanes": 2, "VectorLength": 64, "RowElements": 128},
-    {"Lanes": 16, "VectorLength": 32, "RowElements": 64},
+    {"Lanes": 2, "VectorLength": 64, "RowElements": 128, "Pipeline": 0},
+    {"Lanes": 16, "VectorLength": 32, "RowElements": 64, "Pipeline": 0},
+    {"Lanes": 2, "VectorLength": 64, "RowElements": 128, "Pipeline": 1},
+    {"Lanes": 16, "VectorLength": 32, "RowElements": 64, "Pipeline": 1},
 ]
 BEATS = VECTOR_LENGTH // LANES
 WORD_BITS = 32 * LANES
-MARGIN = 3
+MARGIN = 4 if PIPELINE else 3
 """Words of room that the output must have when one is issued."""
 PACES = (1.0, 1.0, 0.6, 0.15)
 
@@ -80,7 +82,7 @@ class VectorCoreSituation(Enum):
     STARVED_LATER = "a wait for a window in the midst of an instruction"
     BLOCKED_LATER = "a wait for room in the midst of an instruction"
     BOTH = "a wait for a window and for room"
-    CLOSE = "an output with room for just three words"
+    CLOSE = "an output with room for no more words than the stages hold"
     REPEAT_INSIDE = "a repeat loop in a chunk loop"
     CHUNKS_INSIDE = "a chunk loop in a repeat loop"
     CHUNKS_AGAIN = "a second chunk loop, from chunk 0"
@@ -195,7 +197,7 @@ class VectorCoreTestbench:
         self.row = 0
         self.windows.chance, self.output.chance = random.choice(PACES), random.choice(PACES)
         # The results of the previous command are still in the queue or on their way.
-        self.output.depth = max(random.choice((MARGIN, MARGIN + 1, 8)), self.output.level + 2)
+        self.output.depth = max(random.choice((MARGIN, MARGIN + 1, 8)), self.output.level + MARGIN - 1)
         self.before = set()
 
     def begin_row(self) -> None:
@@ -245,7 +247,8 @@ class VectorCoreTestbench:
         starved = word is not None and any(not ready >> stream & 1 for stream in word.streams)
         blocked = word is not None and word.out and not room
         waits = self.pipeline.waits(word) if word else []
-        issued = word if not (starved or blocked or waits) else None
+        adds_on = word is not None and self.pipeline.adds_on(word)
+        issued = word if not (starved or blocked or waits or adds_on) else None
         await RisingEdge(dut.clk_i)
         if not abort and not reset:
             self.judge(word, issued, starved=starved, blocked=blocked)
@@ -421,7 +424,7 @@ class VectorCoreTestbench:
     ) -> None:
         """Count the situations of this clock."""
         saw, step, pipeline = self.situations.saw, self.step, self.pipeline
-        busy = any(each is not None and each.out for each in (pipeline.execute, pipeline.write))
+        busy = pipeline.goes_out
         saw(VectorCoreSituation.ABORT_BUSY, abort and pipeline.execute is not None and busy)
         saw(VectorCoreSituation.ABORT_WAITING, abort and word is not None and issued is None)
         saw(VectorCoreSituation.ABORT_BEGIN, abort and self.state == CommandState.BEGIN)
@@ -506,7 +509,7 @@ class VectorCoreTestbench:
         self.cover_kept(word, instruction)
         saw(VectorCoreSituation.ODD_SWAP, instruction.op == Op.SWAP and word.count % 2)
         saw(VectorCoreSituation.ODD_ACCUMULATION, accumulates and word.count < LANES)
-        before = pipeline.execute
+        before = pipeline.before
         same = before is not None and before.writes == word.writes
         if accumulates and before is not None and same:
             apart = (before.beat - word.beat) * LANES

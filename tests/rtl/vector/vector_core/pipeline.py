@@ -7,8 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.vector.isa import CHUNK_MULTIPLE, OUT, Form, Kind, index_of, kind_of
+from tb.blocks import parameter
 from tests.rtl.elements import as_number
 from tests.rtl.vector.vector_core.commands import LANES, ReachedInstruction
+
+PIPELINE = bool(parameter("Pipeline"))
 
 Place = tuple[int, int]
 """A word of a register: operand code, number of the word. A scalar or an accumulator is one word."""
@@ -19,9 +22,10 @@ class IssuedWord:
     """The part of an instruction that is issued in one clock.
 
     Attributes: beat (its number), last (of the instruction), count (elements), reads (words of registers, by
-    operand), streams (whose windows it reads), writes (word of a register), ready (its result is there when
-    it leaves execute: of a fold the last sum only, of an accumulator nothing), out (it goes to the output),
-    expected (its bits there; None if they do not matter).
+    operand), streams (whose windows it reads), writes (word of a register), partials (word of the
+    accumulators that it sets or adds to), adds (to that word, or to the step of a fold before), ready (its
+    result is there when it leaves execute: of a fold the last sum only, of an accumulator nothing), out (it
+    goes to the output), expected (its bits there; None if they do not matter).
     """
 
     step: ReachedInstruction
@@ -31,6 +35,8 @@ class IssuedWord:
     reads: tuple[Place | None, ...]
     streams: tuple[int, ...]
     writes: Place | None
+    partials: Place | None
+    adds: bool
     ready: bool
     out: bool
     expected: int | None
@@ -74,6 +80,8 @@ def words_of(step: ReachedInstruction, output: NDArray[np.uint32] | None) -> lis
                 tuple(_place(code, step, beat) for code in instruction.sources),
                 tuple(index_of(code) for code in instruction.sources if kind_of(code) == Kind.STREAM),
                 _place(instruction.dst, step, beat),
+                (instruction.dst, beat * LANES % CHUNK_MULTIPLE) if accumulates else None,
+                (accumulates and form != Form.ASET) or (form == Form.FOLD and beat > 0),
                 not accumulates and (form != Form.FOLD or last),
                 out,
                 as_number(output[first : first + count]) if out and output is not None else None,
@@ -84,21 +92,42 @@ def words_of(step: ReachedInstruction, output: NDArray[np.uint32] | None) -> lis
 
 @dataclass
 class Pipeline:
-    """The stages after issue: which of their words a word at issue waits for, or gets forwarded."""
+    """The stages after issue: which of their words a word at issue waits for, or gets forwarded.
+
+    `finish` stays empty without the parameter Pipeline.
+    """
 
     execute: IssuedWord | None = None
+    finish: IssuedWord | None = None
     write: IssuedWord | None = None
 
     @property
     def empty(self) -> bool:
-        return self.execute is None and self.write is None
+        return self.execute is None and self.finish is None and self.write is None
+
+    @property
+    def goes_out(self) -> bool:
+        """Whether a word is on its way to the output."""
+        return any(each is not None and each.out for each in (self.execute, self.finish, self.write))
 
     def waits(self, word: IssuedWord) -> list[Place]:
         """Return the words that this one reads and that are still being computed."""
-        coming = {self.execute.writes} if self.execute else set()
+        coming = {each.writes for each in (self.execute, self.finish) if each}
         if self.write and not self.write.ready:
             coming.add(self.write.writes)
         return [place for place in word.reads if place is not None and place in coming]
+
+    def adds_on(self, word: IssuedWord) -> bool:
+        """Return whether a word adds to what the word at execute computes, which takes two clocks."""
+        before = self.execute
+        if not PIPELINE or before is None or not word.adds:
+            return False
+        return word.partials is None or word.partials == before.partials
+
+    @property
+    def before(self) -> IssuedWord | None:
+        """The word that the one at issue may add to at the earliest."""
+        return self.finish if PIPELINE else self.execute
 
     def forwarded(self, word: IssuedWord) -> list[bool]:
         """Return for each operand whether it is being written in this clock."""
@@ -118,8 +147,11 @@ class Pipeline:
 
     def step(self, issued: IssuedWord | None) -> None:
         """Advance by a clock."""
-        self.write, self.execute = self.execute, issued
+        leaving = self.execute
+        if PIPELINE:
+            leaving, self.finish = self.finish, self.execute
+        self.write, self.execute = leaving, issued
 
     def clear(self) -> None:
         """Forget everything."""
-        self.execute = self.write = None
+        self.execute = self.finish = self.write = None

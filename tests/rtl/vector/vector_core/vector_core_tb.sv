@@ -5,6 +5,7 @@ module vector_core_tb
     parameter int unsigned Lanes        = 4,
     parameter int unsigned VectorLength = 32,
     parameter int unsigned RowElements  = 64,
+    parameter bit          Pipeline     = 1'b0,
     parameter int unsigned BeatBits     = $clog2(VectorLength / Lanes)  // not to be set
 ) (
     input  logic                       clk_i,
@@ -66,7 +67,8 @@ module vector_core_tb
   vector_core #(
       .Lanes       (Lanes),
       .VectorLength(VectorLength),
-      .RowElements (RowElements)
+      .RowElements (RowElements),
+      .Pipeline    (Pipeline)
   ) dut (
       .command_i    (command),
       .instruction_i(instruction_t'(instruction_i)),

@@ -39,9 +39,19 @@ from tests.rtl.vector.vector_engine.draws import (
 )
 
 CONFIGURATIONS = [
-    {"DataWidth": 64, "Lanes": 4, "VectorLength": 32, "RowElements": 64, "ProgramWords": 512},
-    {"DataWidth": 256, "Lanes": 16, "VectorLength": 32, "RowElements": 64, "ProgramWords": 512},
-]
+    {
+        "DataWidth": 64, "Lanes": 4, "VectorLength": 32, "RowElements": 64, "ProgramWords": 512,
+        "Pipeline": 0,
+    },
+    {
+        "DataWidth": 256, "Lanes": 16, "VectorLength": 32, "RowElements": 64, "ProgramWords": 512,
+        "Pipeline": 0,
+    },
+    {
+        "DataWidth": 64, "Lanes": 4, "VectorLength": 32, "RowElements": 64, "ProgramWords": 512,
+        "Pipeline": 1,
+    },
+]  # fmt: skip
 PATIENCE = 1500
 """Clocks within which something must happen in a command."""
 

@@ -8,7 +8,8 @@ module vector_engine_tb
     parameter int unsigned Lanes        = 4,
     parameter int unsigned VectorLength = 32,
     parameter int unsigned RowElements  = 64,
-    parameter int unsigned ProgramWords = 512
+    parameter int unsigned ProgramWords = 512,
+    parameter bit          Pipeline     = 1'b0
 ) (
     input  logic                       clk_i,
     input  logic                       rst_ni,
@@ -81,7 +82,8 @@ module vector_engine_tb
       .Lanes       (Lanes),
       .VectorLength(VectorLength),
       .RowElements (RowElements),
-      .ProgramWords(ProgramWords)
+      .ProgramWords(ProgramWords),
+      .Pipeline    (Pipeline)
   ) dut (
       .retire_i        (retire_i || (at_once_i && done_o && !abort_i)),
       .src_desc_valid_o(src_desc_valid),

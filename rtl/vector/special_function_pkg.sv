@@ -49,7 +49,7 @@ package special_function_pkg;
     below  = (below > 32'd27) ? 32'd27 : below;
     places = below + 32'd8;
     half   = value >> places;
-    lost   = value & ~(64'hFFFF_FFFF_FFFF_FFFF << places);
+    lost   = value << (32'd64 - places);
     kept   = 32'(half >> 1);
     round  = ((lost != 0) ? 32'd1 : 32'd0) | kept;
     round  = round & 32'(half) & 32'd1;

@@ -70,7 +70,7 @@ package vector_alu_pkg;
     // Exponents beyond +-Limit all give the same result.
     localparam logic [31:0] Limit = 32'd1024;
     logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale, shift;
-    logic [63:0] product, addend, greater, lesser, lost, below;
+    logic [63:0] product, addend, greater, lesser, lost;
     logic swap, subtract, negative, infinite_p, infinite_c, zero_p;
 
     abs_a  = a & 32'h7FFF_FFFF;
@@ -113,8 +113,7 @@ package vector_alu_pkg;
     lesser   = swap ? product : addend;
     shift    = swap ? (exp_c - exp_p) : (exp_p - exp_c);
     shift    = (shift > 32'd63) ? 32'd63 : shift;
-    below    = ~(64'hFFFF_FFFF_FFFF_FFFF << shift);
-    lost     = lesser & below;
+    lost     = (lesser << (32'd63 - shift)) << 1;
     lesser   = (lesser >> shift) | ((lost != 0) ? 64'd1 : 64'd0);
     subtract = sign_p != sign_c;
     negative = subtract && greater < lesser;
@@ -174,7 +173,8 @@ package vector_alu_pkg;
     // The hidden bit, or a carry into it, adds 1 to the exponent.
     exponent = (exponent <= FmaOffset || sum == 0) ? 32'd0 : (exponent - (FmaOffset + 32'd1));
     result   = (exponent << 23) + mantissa + round;
-    result   = (exponent > 32'd253 || result > PlusInfinity || infinite) ? PlusInfinity : result;
+    result   = (exponent > 32'd253 || result > PlusInfinity) ? PlusInfinity : result;
+    result   = infinite ? PlusInfinity : result;
     return nan ? CanonicalNan : (result | sign);
   endfunction
 

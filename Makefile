@@ -141,7 +141,7 @@ faults fuzz:
 
 .PHONY: fuzz-protocol
 fuzz-protocol: setup ## COUNT=100000 messages of a hostile device server to the C library, under sanitizers, and of hostile clients to the server; SEED=7
-	@ECHO_NPU_FUZZ_COUNT="$${COUNT:-100000}" ECHO_NPU_FUZZ_SEED="$$SEED" $(PY) -m pytest -q -s tests/plugins/test_protocol_fuzz.py
+	@ECHO_NPU_FUZZ_COUNT="$${COUNT:-100000}" $(PY) -m pytest -q -s tests/plugins/test_protocol_fuzz.py
 
 .PHONY: coverage
 coverage: $(VENV)/.sim $(VENV)/.verify ## code coverage of the RTL: lines, branches, toggles, into reports/coverage/; SEED=1 JOBS=2

@@ -1,5 +1,6 @@
 """Hardware configurations: `rtl/configs/<name>.toml`, validated before any tool sees them."""
 
+import argparse
 import dataclasses
 import hashlib
 import re
@@ -111,11 +112,11 @@ def load_config(config: str) -> NpuConfig:
 
 
 def config_argument(config: str) -> str:
-    """Return a configuration's name or path as an argument of argparse.
-
-    Raises: as `load_config`; argparse prints the message.
-    """
-    load_config(config)
+    """Return a configuration's name or path, for argparse; ArgumentTypeError if there is none."""
+    try:
+        load_config(config)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return config
 
 

@@ -1,12 +1,11 @@
 """The parameters of a hardware configuration, and which values the RTL can be built with."""
 
-import argparse
 import dataclasses
 from collections.abc import Callable
 from typing import Any
 
 
-class ConfigError(ValueError, argparse.ArgumentTypeError):
+class ConfigError(ValueError):
     """A configuration that does not exist or that the RTL cannot be built with."""
 
 

@@ -6,14 +6,13 @@ sends so many messages each way. A failure names the seed, with which the same c
 """
 
 import os
-import secrets
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from echo_npu.server.protocol import AnswerStatus
-from echo_sim.numerals import NumeralError, Whole
+from echo_sim.numerals import Whole, choose_seed
 from tb.repository import ROOT
 from tests.runtime.server.conftest import server_path
 from tests.runtime.server.hostile_clients import attack
@@ -22,19 +21,8 @@ __all__ = ["server_path"]
 
 RUNTIME = ROOT / "plugins" / "runtime"
 HARNESS = ROOT / "tests" / "plugins" / "hostile_server.c"
-
-
-def chosen(variable: str, least: int, usual: int) -> int:
-    """Return the whole number in an environment variable, or `usual`; end pytest for anything else."""
-    text = os.environ.get(variable)
-    try:
-        return Whole(least, (1 << 32) - 1)(text) if text else usual
-    except NumeralError as error:
-        pytest.exit(f"{variable} is {error}", returncode=2)
-
-
-COUNT = chosen("ECHO_NPU_FUZZ_COUNT", 1, 2000)
-SEED = chosen("ECHO_NPU_FUZZ_SEED", 0, secrets.randbelow(1 << 31))
+COUNT = Whole(1)(os.environ.get("ECHO_NPU_FUZZ_COUNT") or "2000")
+SEED = choose_seed()
 REPLAY = f"make fuzz-protocol COUNT={COUNT} SEED={SEED}"
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import os
 import threading
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from echo_sim import build as builder
-from echo_sim.build import BuildError, build
+from echo_sim.build import BuildError, Kind, build
 from echo_sim.compilers import Compiler
 from echo_sim.designs import Design
 from echo_sim.tools import Verilator
@@ -155,6 +156,43 @@ def test_make_gets_the_compiler(tools: Tools, design: Design) -> None:
     assert {"CXX=g++", "LINK=g++"} <= set(tools.commands[1])
     (cache,) = (word for word in tools.commands[1] if word.startswith("OBJCACHE="))
     assert "object_cache.py" in cache
+
+
+@pytest.mark.parametrize(
+    ("cores", "brief", "kind", "parallel"),
+    [
+        (2, False, "fast", "0"),
+        (3, False, "profile", "0"),
+        (4, False, "fast", "1"),
+        (2, False, "waves", "1"),
+        (2, False, "coverage", "1"),
+        (8, True, "fast", "0"),
+        (8, True, "waves", "0"),
+    ],
+)
+def test_one_file_is_compiled_where_cores_are_few(
+    tools: Tools,
+    design: Design,
+    monkeypatch: pytest.MonkeyPatch,
+    cores: int,
+    brief: bool,
+    kind: Kind,
+    parallel: str,
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    build(dataclasses.replace(design, brief=brief), kind, quiet=True)
+    assert f"VM_PARALLEL_BUILDS={parallel}" in tools.commands[1]
+    (flags,) = (word for word in tools.commands[1] if word.startswith("OPT_FAST="))
+    assert (builder.ONE_FILE_FLAGS in flags) == (parallel == "0")
+    assert "-O3" in flags
+
+
+def test_a_brief_build_for_cocotb_is_optimized_less(
+    tools: Tools, design: Design, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "_plan_cocotb", builder._plan_plain)  # cocotb looks for Verilator
+    build(dataclasses.replace(design, brief=True, cocotb=True), quiet=True)
+    assert any(word.startswith(f"OPT_FAST={builder.BRIEF_FLAGS}") for word in tools.commands[-1])
 
 
 def test_builders_take_turns(tools: Tools, design: Design) -> None:

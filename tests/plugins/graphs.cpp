@@ -33,6 +33,22 @@ void write(ggml_tensor * tensor, const std::vector<float> & values) {
     ggml_backend_tensor_set(tensor, values.data(), 0, values.size() * sizeof(float));
 }
 
+// Bytes of any value up to `most`, which is one less than a power of two.
+std::vector<uint8_t> any_bytes(size_t size, uint8_t most = 0xff) {
+    std::vector<uint8_t> bytes(size);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = uint8_t(i * 2654435761u >> 24) & most;
+    return bytes;
+}
+
+// Whether a tensor gives back the bytes that it is given.
+bool keeps(ggml_tensor * tensor, const std::vector<uint8_t> & bytes) {
+    std::vector<uint8_t> got(bytes.size());
+    ggml_backend_tensor_set(tensor, bytes.data(), 0, bytes.size());
+    ggml_backend_tensor_get(tensor, got.data(), 0, got.size());
+    return got == bytes;
+}
+
 bool equal(const char * what, const std::vector<float> & got, const std::vector<float> & wanted) {
     bool same = got.size() == wanted.size();
     for (size_t i = 0; same && i < got.size(); i++)
@@ -224,12 +240,8 @@ bool large() {
         ggml_context * context = new_context();
         ggml_tensor * weights = ggml_new_tensor_3d(context, GGML_TYPE_Q8_0, 4096, shape[0], shape[1]);
         ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
-        std::vector<uint8_t> blocks(ggml_nbytes(weights)), got(blocks.size());
-        for (size_t i = 0; i < blocks.size(); i++)
-            blocks[i] = uint8_t(i * 2654435761u >> 24);
-        ggml_backend_tensor_set(weights, blocks.data(), 0, blocks.size());
-        ggml_backend_tensor_get(weights, got.data(), 0, got.size());
-        good = good && blocks.size() > (1 << 26) && got == blocks;
+        const std::vector<uint8_t> blocks = any_bytes(ggml_nbytes(weights));
+        good = keeps(weights, blocks) && blocks.size() > (1 << 26) && good;
         const size_t last = blocks.size() - weights->nb[1];
         std::vector<uint8_t> row(weights->nb[1]), found(row.size());
         ggml_backend_tensor_set(weights, row.data(), last, row.size());
@@ -249,9 +261,8 @@ bool parts(ggml_type type) {
     ggml_tensor *next = ggml_new_tensor_1d(context, GGML_TYPE_F32, 16), *other = ggml_dup_tensor(context, blocks);
     ggml_tensor * view = ggml_view_2d(context, blocks, 96, 3, blocks->nb[1], blocks->nb[2] + 17 * blocks->nb[1]);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
-    std::vector<uint8_t> wanted(ggml_nbytes(blocks)), bytes(wanted.size()), got(wanted.size());
-    for (size_t i = 0; i < bytes.size(); i++)
-        bytes[i] = uint8_t(i * 2654435761u >> 24);
+    const std::vector<uint8_t> bytes = any_bytes(ggml_nbytes(blocks));
+    std::vector<uint8_t> wanted(bytes.size()), got(bytes.size());
     const std::vector<float> kept(16, 1.5f);
     const size_t start = view->view_offs;
     write(next, kept);
@@ -380,18 +391,14 @@ bool apart(size_t step) {
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
     const std::vector<float> kept(16, 1.5f);
     write(next, kept);
-    std::vector<uint8_t> bytes(ggml_nbytes(rows)), got(bytes.size());
-    for (size_t i = 0; i < bytes.size(); i++)
-        bytes[i] = uint8_t(i * 2654435761u >> 24);
-    ggml_backend_tensor_set(rows, bytes.data(), 0, bytes.size());
-    ggml_backend_tensor_get(rows, got.data(), 0, got.size());
-    bool good = got == bytes && read(next) == kept;
+    const std::vector<uint8_t> bytes = any_bytes(ggml_nbytes(rows));
+    bool good = keeps(rows, bytes) && read(next) == kept;
     ggml_cgraph * graph = ggml_new_graph(context);
     ggml_build_forward_expand(graph, all);
     ggml_build_forward_expand(graph, some);
     good = supported(all) && supported(some) && ggml_backend_graph_compute(npu, graph) == GGML_STATUS_SUCCESS && good;
     for (const auto & [view, copy] : {std::pair{rows, all}, std::pair{part, some}}) {
-        got.resize(ggml_nbytes(copy));
+        std::vector<uint8_t> got(ggml_nbytes(copy));
         ggml_backend_tensor_get(copy, got.data(), 0, got.size());
         good = good && got == rows_of(view, bytes);
     }
@@ -410,12 +417,7 @@ bool columns() {
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
     const std::vector<float> kept(16, 1.5f);
     write(next, kept);
-    std::vector<uint8_t> bytes(ggml_nbytes(turned)), got(bytes.size());
-    for (size_t i = 0; i < bytes.size(); i++)
-        bytes[i] = uint8_t(i * 2654435761u >> 24);
-    ggml_backend_tensor_set(turned, bytes.data(), 0, bytes.size());
-    ggml_backend_tensor_get(turned, got.data(), 0, got.size());
-    const bool good = got == bytes && read(next) == kept && !supported(ggml_cpy(context, turned, copy));
+    const bool good = keeps(turned, any_bytes(ggml_nbytes(turned))) && read(next) == kept && !supported(ggml_cpy(context, turned, copy));
     std::printf("columns: %s\n", good ? "right" : "wrong");
     ggml_backend_buffer_free(buffer);
     ggml_free(context);
@@ -455,9 +457,8 @@ bool moved(ggml_type type) {
     ggml_tensor * column = ggml_new_tensor_2d(context, type, block, 3);
     good = good && supported(ggml_cpy(context, ggml_transpose(context, column), column)) == (block == 1);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
-    std::vector<uint8_t> bytes(ggml_nbytes(whole)), got;
-    for (size_t i = 0; i < bytes.size(); i++)
-        bytes[i] = uint8_t(i * 2654435761u >> 24) & 0x3f;  // no float of these is a NaN
+    const std::vector<uint8_t> bytes = any_bytes(ggml_nbytes(whole), 0x3f);  // no float of these is a NaN
+    std::vector<uint8_t> got;
     ggml_backend_tensor_set(whole, bytes.data(), 0, bytes.size());
     good = ggml_backend_graph_compute(npu, graph) == GGML_STATUS_SUCCESS && good;
     for (const auto & [view, copy] : copies) {

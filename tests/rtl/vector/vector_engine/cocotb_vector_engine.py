@@ -165,6 +165,13 @@ Behind = Enum(
     },
 )
 Cut = Enum("Cut", {kind.name: f"an abort of {kind.name}" for kind in EngineKind})
+TURNS = {
+    EngineKind.PROGRAM: "add",  # in place: no load comes before it
+    EngineKind.LOAD: "load",
+    EngineKind.COPY: "copy",
+    EngineKind.GATHER: "gather",
+}
+"""The kind of `CommandTraffic.turn` that starts with a command of each kind."""
 KINDS = ("program", "program", "scatter", "load", "copy", "gather", "add")
 NEEDED = {
     kind: [each for each in VectorEngineSituation if each.name.startswith(names)]
@@ -628,6 +635,16 @@ class CommandTraffic:
         """Return the chance of a large count: higher as long as one of these situations is missing."""
         return 0.3 if self.testbench.situations.lacks(*situations) else 0.02
 
+    def next_kind(self) -> str:
+        """Draw the kind of the next command: more of those of which a situation is missing."""
+        lacks = self.testbench.situations.lacks
+        wanted = [kind for kind, needed in NEEDED.items() if lacks(*needed)]
+        pairs = [(a, b) for a in TURNS for b in TURNS if lacks(Behind[f"{a.name}_{b.name}"])]
+        follow = [TURNS[b] for a, b in pairs if a == self.testbench.before]
+        if follow and random.random() < 0.5:
+            return random.choice(follow)
+        return random.choice((*KINDS, *wanted, *wanted, *(TURNS[a] for a, _ in pairs)))
+
     async def turn(self, kind: str, stop: int = -1) -> None:
         """Run a command of a kind, after the load of its program if it has one."""
         testbench, saw = self.testbench, self.testbench.situations.saw
@@ -695,9 +712,7 @@ async def random_commands(dut: Any) -> None:
     for number in situations.rounds(200):
         testbench.pace()
         stop = random.choice((-1, -1, -1, -1, 0, random.randrange(30), random.randrange(300)))
-        wanted = [kind for kind, needed in NEEDED.items() if situations.lacks(*needed)]
-        kind = random.choice((*KINDS, *wanted, *wanted))
-        await traffic.turn(kind, stop)
+        await traffic.turn(traffic.next_kind(), stop)
         if number % 50 == 0:
             traffic.base = draw_base()
         if number % 4 == 0:

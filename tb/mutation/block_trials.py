@@ -5,7 +5,7 @@ import fcntl
 import hashlib
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from echo_sim.run import SimulationError
@@ -63,12 +63,16 @@ class BlockTrials:
 
     Args:
         name: unique among concurrent users of the tree. Two never run one testbench at a time.
+        measured: run each testbench whole without a change first: its time is the limit for hangs. This pays
+            where many changes meet it. Otherwise only the tests that fail run without the change, afterwards.
     """
 
-    def __init__(self, folder: Path, seed: int, name: str) -> None:
+    def __init__(self, folder: Path, seed: int, name: str, *, measured: bool = True) -> None:
         self._folder = folder
         self._seed = seed
         self._name = name
+        self._measured = measured
+        self._sound: set[str] = set()
         self._state = state_of_code("tests/rtl", "tb", "runtime", "rtl")[:16]
 
     def find(self, file: str, number: int, *, own: bool) -> tuple[str, str]:
@@ -85,10 +89,21 @@ class BlockTrials:
             if (Path(tests).name == Path(file).stem) != own:
                 continue
             with alone(self._folder / f".{Path(tests).name}.lock"):
-                how = self._run(tests, number, self._limit(tests))
+                limit = self._limit(tests) if self._measured else REFERENCE_S
+                how, failed = self._run(Path(tests).name, number, limit, tests)
+                if how and not self._measured:
+                    self._pass_unchanged(Path(tests).name, failed or [tests])
             if how:
                 return tests, how
         return "", ""
+
+    def _pass_unchanged(self, name: str, tests: Sequence[str]) -> None:
+        """Require that tests that found a change pass without it, once each."""
+        if unknown := [test for test in tests if test not in self._sound]:
+            how, _ = self._run(name, 0, REFERENCE_S, *unknown)
+            if how:
+                raise UnchangedFailsError(f"{' '.join(unknown)} fails without a change: {how}")
+            self._sound.update(unknown)
 
     def _limit(self, tests: str) -> float:
         """Return the seconds after which these tests hang, from their time (with build) without a change.
@@ -99,30 +114,31 @@ class BlockTrials:
         with contextlib.suppress(OSError, ValueError):
             return MORE_S + FACTOR * float(kept.read_text(encoding="utf-8"))
         started = time.monotonic()
-        how = self._run(tests, 0, REFERENCE_S)
+        how, _ = self._run(Path(tests).name, 0, REFERENCE_S, tests)
         if how:
             raise UnchangedFailsError(f"{tests} fails without a change: {how}")
         seconds = time.monotonic() - started
         kept.write_text(f"{seconds:.1f}", encoding="utf-8")
         return MORE_S + FACTOR * seconds
 
-    def _run(self, tests: str, number: int, limit: float) -> str:
-        """Return how these tests fail with this change; empty if they pass."""
+    def _run(self, name: str, number: int, limit: float, *tests: str) -> tuple[str, list[str]]:
+        """Run tests of the testbench `name`; return how they fail, empty if they pass, and which of them do."""
         try:
             # Tests that insert their own faults do not simulate the changed sources.
             status, text = run_changed(
-                ["-m", "pytest", "-x", "-q", "-k", "not is_found", tests],
+                ["-m", "pytest", "-x", "-q", "-k", "not is_found", *tests],
                 self._folder,
                 number,
-                name=f"{self._name}-block-{Path(tests).name}",
+                name=f"{self._name}-block-{name}",
                 limit=limit,
                 environment={"SEED": str(self._seed)},
             )
         except subprocess.TimeoutExpired:
-            return f"it hangs: no end after {limit:.0f} s"
-        if status == 1:
-            told = [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))]
-            return broken_rule(text) or "; ".join(told) or "it fails"
-        if status != 0:
-            raise SimulationError(f"{tests} does not run with change {number}:\n{text}")
-        return ""
+            return f"it hangs: no end after {limit:.0f} s", []
+        if status == 0:
+            return "", []
+        if status != 1:
+            raise SimulationError(f"{' '.join(tests)} does not run with change {number}:\n{text}")
+        told = [line for line in text.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        failed = [line.partition(" ")[2].partition(" - ")[0] for line in told]
+        return broken_rule(text) or "; ".join(told) or "it fails", failed

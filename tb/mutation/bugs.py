@@ -2,6 +2,7 @@
 the backend rtlfarm finds it."""
 
 import contextlib
+import functools
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,7 +32,8 @@ def play(seed: int, jobs: int, only: str = "", *, named: bool = False) -> Campai
     with _planted(only) as (folder, bugs, chosen):
         cases = [Case(number, bug.edits[0].file, bug.hints) for number, bug in chosen.items()]
         among = [hint for bug in bugs.values() for hint in bug.hints] if named else []
-        judge = Judge(folder, seed, jobs, "bugs", lambda text: print(text, flush=True), among)
+        say = functools.partial(print, flush=True)
+        judge = Judge(folder, seed, jobs, "bugs", say, among, measured=False)
         findings = judge.judge(cases)
     items = []
     for number, bug in chosen.items():

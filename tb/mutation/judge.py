@@ -87,6 +87,7 @@ class Judge:
         say: gets a line for each change judged.
         among: parts of the names of the tests to run, besides the testbenches of modules; empty for all.
         config: the hardware configuration.
+        measured: as in `BlockTrials`.
 
     Raises ConfigError: as `load_config`.
     """
@@ -100,6 +101,8 @@ class Judge:
         say: Callable[[str], None] = lambda _: None,
         among: Sequence[str] = (),
         config: str = CONFIG,
+        *,
+        measured: bool = True,
     ) -> None:
         self._folder = folder
         self._seed = seed
@@ -111,7 +114,7 @@ class Judge:
         self._design = npu_design(config, folder)
         self._requests = folder / f"programs-{seed}.json"  # seeds may share the folder
         self._lock = threading.Lock()
-        self._blocks = BlockTrials(folder, seed, name)
+        self._blocks = BlockTrials(folder, seed, name, measured=measured)
 
     def judge(
         self,

@@ -93,6 +93,24 @@ def test_a_failure_is_one_whatever_pytest_says(
     assert BlockTrials(tmp_path, 1, "a").find("own.sv", 3, own=True) == (OWN, how)
 
 
+def test_only_what_fails_must_pass_without_the_change(testbenches: PytestStandIn, tmp_path: Path) -> None:
+    testbenches.status[OWN, 3] = testbenches.status[OWN, 4] = 1
+    trials = BlockTrials(tmp_path, 1, "a", measured=False)
+    assert trials.find("own.sv", 2, own=True) == ("", "")
+    for number in (3, 4):
+        assert trials.find("own.sv", number, own=True) == (OWN, "FAILED test_it - wrong")
+    testbenches.hangs.add((OWN, 5))
+    tests, how = trials.find("own.sv", 5, own=True)
+    assert (tests, how) == (OWN, "it hangs: no end after 900 s")
+    assert testbenches.runs == [(OWN, 2), (OWN, 3), ("test_it", 0), (OWN, 4), (OWN, 5), (OWN, 0)]
+
+
+def test_what_fails_without_the_change_too_finds_nothing(testbenches: PytestStandIn, tmp_path: Path) -> None:
+    testbenches.status[OWN, 3] = testbenches.status["test_it", 0] = 1
+    find = functools.partial(BlockTrials(tmp_path, 1, "a", measured=False).find, own=True)
+    refuses(UnchangedFailsError, "test_it fails without a change: FAILED test_it - wrong", find, "own.sv", 3)
+
+
 def test_a_hang_is_found(testbenches: PytestStandIn, tmp_path: Path) -> None:
     testbenches.hangs.add((OTHER, 5))
     tests, how = BlockTrials(tmp_path, 1, "a").find("own.sv", 5, own=False)

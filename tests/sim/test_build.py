@@ -164,8 +164,8 @@ def test_make_gets_the_compiler(tools: Tools, design: Design) -> None:
         (2, False, "fast", "0"),
         (3, False, "profile", "0"),
         (4, False, "fast", "1"),
-        (2, False, "waves", "1"),
-        (2, False, "coverage", "1"),
+        (2, False, "waves", "0"),
+        (4, False, "coverage", "1"),
         (8, True, "fast", "0"),
         (8, True, "waves", "0"),
     ],
@@ -184,7 +184,7 @@ def test_one_file_is_compiled_where_cores_are_few(
     assert f"VM_PARALLEL_BUILDS={parallel}" in tools.commands[1]
     (flags,) = (word for word in tools.commands[1] if word.startswith("OPT_FAST="))
     assert (builder.ONE_FILE_FLAGS in flags) == (parallel == "0")
-    assert "-O3" in flags
+    assert ("-O3" in flags) == (kind not in ("waves", "coverage"))
 
 
 def test_a_brief_build_for_cocotb_is_optimized_less(

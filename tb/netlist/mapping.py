@@ -1,6 +1,6 @@
 """How Yosys maps word-level cells to gates: what netlists and the tables of silicon have in common."""
 
-TO_GATES = (
+TO_SMALL_CELLS = (
     "opt",
     "wreduce",
     "peepopt",
@@ -10,6 +10,7 @@ TO_GATES = (
     "memory_map t:$mem_v2 c:large_* %d",
     "opt -fast -full",
     "techmap",
-    "opt -fast",
 )
 """The order is that of `synth`. Memories whose names begin with `large_` stay memories."""
+
+TO_GATES = (*TO_SMALL_CELLS, "opt -fast")

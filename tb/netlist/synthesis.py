@@ -21,7 +21,7 @@ from echo_sim.processes import run_bounded
 from echo_sim.progress import Progress
 from echo_sim.tools import find_python_tool
 from tb.netlist import mapping, table
-from tb.netlist.mapping import TO_GATES
+from tb.netlist.mapping import TO_SMALL_CELLS
 
 KEPT = SIM_BUILD / "netlists"
 TOP = "npu_top"
@@ -35,12 +35,16 @@ TIMEOUT_S = 1800.0
 Module = Mapping[str, Any]
 """A module of Yosys's JSON."""
 
-# Without abc: it would take most of an hour, and its gates do the same.
+# Without abc: it would take most of an hour, and its gates do the same. One round of what `opt -fast` repeats
+# until nothing changes: the others take longer than all the rest, and few gates go.
 _TO_NETLIST = (
     "read_json words.json",
     f"hierarchy -check -top {TOP}",
     "memory_nordff",  # what a memory reads goes to registers of gates
-    *TO_GATES,
+    *TO_SMALL_CELLS,
+    "opt_expr",
+    "opt_merge",
+    "opt_dff",
     "dfflegalize -cell $_DFF_P_ x -cell $_DFFE_PP_ x",
     "simplemap",
     "opt_clean",

@@ -458,13 +458,13 @@ module npu_tb #(
       .matrix_walks_i  (dut.u_matrix.rows_left),
       .matrix_fed_i    (dut.u_matrix.row_valid && dut.u_matrix.weights_ok),
       .matrix_room_i   (dut.u_matrix.sums_ok && dut.u_matrix.room_ok && dut.u_matrix.order_ok),
-      // Instructions of a row count, but none of a program that ended with a fault.
+      // Instructions of a row count, but none that is a fault, or comes behind one.
       .vector_starved_i((dut.u_vector.core_busy && dut.u_vector.u_core.valid_q && !dut.u_vector.u_core.control
-                         && dut.u_vector.u_core.starved)
+                         && !dut.u_vector.core_fault && dut.u_vector.u_core.starved)
                         || (dut.u_vector.copying && !dut.rd_valid[npu_pkg::ReadVector]
                             && !(dut.u_vector.inputs_done && dut.u_vector.dst_asked && dut.wr_idle[npu_pkg::WriteVector]))),
       .vector_blocked_i((dut.u_vector.core_busy && dut.u_vector.u_core.valid_q && !dut.u_vector.u_core.control
-                         && !dut.u_vector.u_core.starved && dut.u_vector.u_core.blocked)
+                         && !dut.u_vector.core_fault && !dut.u_vector.u_core.starved && dut.u_vector.u_core.blocked)
                         || (dut.u_vector.copying && dut.rd_valid[npu_pkg::ReadVector]
                             && !dut.wr_ready[npu_pkg::WriteVector])),
       .host_wvalid_i   (s_axi_wvalid),

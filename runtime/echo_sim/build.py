@@ -41,8 +41,8 @@ ONE_FILE_FLAGS = "-fno-inline-functions"
 """With more in sight g++ inlines too much: the simulation is 2.5 % slower, and with this flag 2 % faster."""
 
 BRIEF_FLAGS = "-O1 -march=native"
-"""For a brief build that cocotb drives, where Python takes most of the time, and for waves and coverage, which
-are so much code that -O3 takes twice as long to compile; it would run 5 % faster with coverage, 15 % with waves."""
+"""For a brief build that cocotb drives, where Python takes most of the time, and for waves and coverage: -O3
+takes twice as long to compile so much code, and runs 5 % faster with coverage, 15 % with waves."""
 
 VERILATOR_ARGS = (
     "--no-public-flat-rw",

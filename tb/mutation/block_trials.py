@@ -122,7 +122,7 @@ class BlockTrials:
         return MORE_S + FACTOR * seconds
 
     def _run(self, name: str, number: int, limit: float, *tests: str) -> tuple[str, list[str]]:
-        """Run tests of the testbench `name`; return how they fail, empty if they pass, and which of them do."""
+        """Run tests of the testbench `name`; return how they fail, empty if they pass, and which do."""
         try:
             # Tests that insert their own faults do not simulate the changed sources.
             status, text = run_changed(

@@ -30,7 +30,7 @@ TESTS = (
     "errors.test_errors_and_soft_reset",
 )
 """Add, copy, products of float32, of the other types and with weights in blocks, vector programs, errors.
-Their scoreboards compare device memory with the functional model. What follows the name picks some of its cases."""
+Their scoreboards compare device memory with the functional model. What follows a slash picks cases."""
 
 
 def play(design: Design | str, name: str, test: str) -> RunResult:
@@ -51,7 +51,8 @@ def play(design: Design | str, name: str, test: str) -> RunResult:
 @pytest.mark.parametrize("test", TESTS)
 def test_gates_do_what_the_rtl_does(test: str) -> None:
     gates = play(netlist_design(CONFIG), "gates", test)
-    assert gates.outcomes and gates.passed, gates.failures()
+    assert gates.outcomes
+    assert gates.passed, gates.failures()
     rtl = play(CONFIG, "rtl", test)
     assert rtl.passed, rtl.failures()
     assert [(each.name, each.cycles) for each in gates.outcomes] == [

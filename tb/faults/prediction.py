@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import PACKET_BYTES, as_commands
 from echo_npu.errors import NpuBusError
-from echo_npu.model.functional import ExecutionFault, FunctionalModel
+from echo_npu.model.execution import ExecutionFault
+from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_scatter import row_addresses

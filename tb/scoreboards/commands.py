@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from echo_npu.commands.checked import CheckedCommand, PacketFault
 from echo_npu.commands.packets import PACKET_BYTES, Opcode
-from echo_npu.model.functional import ExecutionFault, FunctionalModel
+from echo_npu.model.execution import ExecutionFault
+from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.vector_scatter import row_starts
 from echo_npu.spec import registers as regs

@@ -22,8 +22,9 @@ from echo_npu.commands.packets import (
     sync_packet,
 )
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
-from echo_npu.model import functional as cmodel
+from echo_npu.model import execution
 from echo_npu.model.epilogue import Epilogue, store
+from echo_npu.model.execution import CommandExecution
 from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.model.numerics import matmul_fp32, matmul_int8
@@ -208,7 +209,7 @@ def test_bus_error_that_the_device_hides(setup: Setup) -> None:
 def test_order_of_sums_is_exact_only(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that adds in the opposite order is accurate enough, and still wrong."""
     packets = setup.product()
-    monkeypatch.setattr(cmodel, "matmul_fp32", lambda a, b: matmul_fp32(a[:, ::-1], b[::-1]))
+    monkeypatch.setattr(execution, "matmul_fp32", lambda a, b: matmul_fp32(a[:, ::-1], b[::-1]))
     writes = [write for packet in packets for write in submission(packet)]
     for write in writes:
         setup.device.write_reg(write.offset, write.data)
@@ -238,7 +239,7 @@ def test_wrong_matmul_model(
 ) -> None:
     """Device and model agree, and both are wrong."""
     packets = setup.product()
-    monkeypatch.setattr(cmodel, "matmul_fp32", wrong)
+    monkeypatch.setattr(execution, "matmul_fp32", wrong)
     refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
@@ -285,7 +286,7 @@ def test_a_step_that_the_model_forgets(
 ) -> None:
     packets = full_product(setup, dtype, out, **STEPS[step])
     nothing: Any = False if step == "relu" else None
-    monkeypatch.setattr(cmodel, "Epilogue", lambda **fields: Epilogue(**{**fields, step: nothing}))
+    monkeypatch.setattr(execution, "Epilogue", lambda **fields: Epilogue(**{**fields, step: nothing}))
     refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
@@ -296,7 +297,7 @@ def test_scales_and_biases_in_the_wrong_order(setup: Setup, monkeypatch: pytest.
     packets = full_product(
         setup, DataType.INT8, OutType.FLOAT32, column_vectors=COLUMNS, column_scale=True, bias=True
     )
-    monkeypatch.setattr(cmodel, "Epilogue", swapped)
+    monkeypatch.setattr(execution, "Epilogue", swapped)
     refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
@@ -304,7 +305,7 @@ def test_scales_and_biases_in_the_wrong_order(setup: Setup, monkeypatch: pytest.
 def test_one_wrong_sum_of_int8(setup: Setup, monkeypatch: pytest.MonkeyPatch, out: OutType) -> None:
     """Sums are exact: a sum that is off by one is wrong."""
     packets = full_product(setup, DataType.INT8, out)
-    monkeypatch.setattr(cmodel, "matmul_int8", lambda a, b: matmul_int8(a, b) + 1)
+    monkeypatch.setattr(execution, "matmul_int8", lambda a, b: matmul_int8(a, b) + 1)
     refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
@@ -319,7 +320,7 @@ def test_a_narrow_result_that_is_cut_off(
         return (right.view(np.uint16) - np.uint16(2)).view(right.dtype)
 
     packets = full_product(setup, dtype, OutType.OWN)
-    monkeypatch.setattr(cmodel, "store", cut)
+    monkeypatch.setattr(execution, "store", cut)
     refuses(AccuracyError, "MATMUL", setup.submit, packets)
 
 
@@ -332,19 +333,21 @@ def test_one_wrong_bit_of_a_narrow_result(setup: Setup, dtype: DataType) -> None
 
 def test_wrong_add_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     setup.product()
-    monkeypatch.setattr(cmodel, "add_fp32", lambda a, b, alpha: a + b)
+    monkeypatch.setattr(execution, "add_fp32", lambda a, b, alpha: a + b)
     refuses(AccuracyError, "ADD_TENSOR", setup.submit, [add_packet(2.0)])
 
 
 def test_wrong_copy_model(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     setup.product()
-    real = FunctionalModel._bytes
+    real = CommandExecution._bytes
 
-    def shifted(self: FunctionalModel, operand: cmodel.MemoryOperand, batch: tuple[int, int]) -> np.ndarray:
+    def shifted(
+        self: CommandExecution, operand: execution.MemoryOperand, batch: tuple[int, int]
+    ) -> np.ndarray:
         view = real(self, operand, batch)
         return np.roll(view, 1, axis=-1) if operand.address == A else view
 
-    monkeypatch.setattr(FunctionalModel, "_bytes", shifted)
+    monkeypatch.setattr(CommandExecution, "_bytes", shifted)
     refuses(AccuracyError, "MEMCPY", setup.submit, [copy_packet()])
 
 
@@ -493,13 +496,13 @@ def test_gather_passes(setup: Setup, gather: list[Packet]) -> None:
 
 
 def test_wrong_gather_model(setup: Setup, monkeypatch: pytest.MonkeyPatch, gather: list[Packet]) -> None:
-    real = FunctionalModel._gather
+    real = CommandExecution._gather
 
-    def wrong(self: FunctionalModel, command: cmodel.CheckedCommand) -> None:
-        real(self, command)
-        self.memory.bytes[DST + 9] ^= 1
+    def wrong(self: CommandExecution, command: execution.CheckedCommand, limit: int) -> None:
+        real(self, command, limit)
+        self._memory.bytes[DST + 9] ^= 1
 
-    monkeypatch.setattr(FunctionalModel, "_gather", wrong)
+    monkeypatch.setattr(CommandExecution, "_gather", wrong)
     refuses(AccuracyError, "did not copy every byte", setup.submit, gather)
 
 

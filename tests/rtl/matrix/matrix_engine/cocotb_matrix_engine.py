@@ -174,7 +174,7 @@ def draw() -> MatrixCommand:
 def draw_small() -> MatrixCommand:
     """Draw a command of a few tiles, in few clocks."""
     command = MatrixCommand(kind=random.choice((DataType.FP32, DataType.INT8)))
-    m, k, n = (random.randint(TILE + 1, 2 * TILE) for _ in range(3))
+    m, k, n = (random.randint(TILE + 1, TILE + TILE // 2) for _ in range(3))
     k *= 4 if command.kind == DataType.INT8 else 1
     return replace(command, m=m, k=k, n=n)
 

@@ -27,6 +27,7 @@ from tests.rtl.vector.vector_engine.draws import (
     MANY,
     MEMORY_BYTES,
     PROGRAM_WORDS,
+    Counts,
     EngineJob,
     add_job,
     copy_job,
@@ -183,11 +184,22 @@ NEEDED = {
     )
 }
 """Situations that only commands of a kind meet. While one is missing, there are more of these."""
-MANY_OF_A_PROGRAM = (
-    VectorEngineSituation.MANY_ROWS,
-    VectorEngineSituation.MANY_BATCH0,
-    VectorEngineSituation.MANY_BATCH1,
-)
+COUNTS = {
+    "program": {
+        VectorEngineSituation.BATCHES: [(2, 3, 2), (2, 70, 3)],
+        VectorEngineSituation.MANY_ROWS: [(MANY, 1, 1)],
+        VectorEngineSituation.MANY_BATCH0: [(1, MANY, 1)],
+        VectorEngineSituation.MANY_BATCH1: [(1, 1, MANY)],
+    },
+    "scatter": {
+        VectorEngineSituation.SCATTER_BATCHES: [(2, 3, 2)],
+        VectorEngineSituation.SCATTER_OVERLAP: [(2, 1, 3)],
+        VectorEngineSituation.SCATTER_BAD_LATER: [(9, 1, 1)],
+        VectorEngineSituation.SCATTER_MANY: [(MANY, 1, 1), (1, MANY, 1), (1, 1, MANY), (2, 70, 3)],
+    },
+}
+"""Rows, inner and outer batches with which a command meets a situation. While it is missing, more have
+them."""
 INPUT_COUNTS = ("NO_INPUT", "ONE_INPUT", "TWO_INPUTS", "THREE_INPUTS", "FOUR_INPUTS")
 
 
@@ -635,15 +647,25 @@ class CommandTraffic:
         """Return the chance of a large count: higher as long as one of these situations is missing."""
         return 0.3 if self.testbench.situations.lacks(*situations) else 0.02
 
+    def counts(self, kind: str) -> Counts | None:
+        """Draw rows and batches for a program or a scatter, often those of a missing situation; None: any
+        small numbers of them."""
+        missing = [each for each in COUNTS[kind] if self.testbench.situations.lacks(each)]
+        if random.random() < (0.4 if missing else 0.02):
+            return random.choice(COUNTS[kind][random.choice(missing or list(COUNTS[kind]))])
+        return None
+
     def next_kind(self) -> str:
         """Draw the kind of the next command: more of those of which a situation is missing."""
         lacks = self.testbench.situations.lacks
         wanted = [kind for kind, needed in NEEDED.items() if lacks(*needed)]
+        if wanted and random.random() < 0.4:
+            return random.choice(wanted)
         pairs = [(a, b) for a in TURNS for b in TURNS if lacks(Behind[f"{a.name}_{b.name}"])]
         follow = [TURNS[b] for a, b in pairs if a == self.testbench.before]
         if follow and random.random() < 0.5:
             return random.choice(follow)
-        return random.choice((*KINDS, *wanted, *wanted, *(TURNS[a] for a, _ in pairs)))
+        return random.choice((*KINDS, *(TURNS[a] for a, _ in pairs)))
 
     async def turn(self, kind: str, stop: int = -1) -> None:
         """Run a command of a kind, after the load of its program if it has one."""
@@ -672,8 +694,8 @@ class CommandTraffic:
             await testbench.clock(end="reset")
         loaded = testbench.programs.loaded
         anywhere = [random.randrange(PROGRAM_WORDS) for _ in range(3)]
-        many = self.many(*([VectorEngineSituation.SCATTER_MANY] if scatters else MANY_OF_A_PROGRAM))
-        command, words = draw_program([*anywhere, 0, loaded], scatters=scatters, many=many)
+        counts = self.counts("scatter" if scatters else "program")
+        command, words = draw_program([*anywhere, 0, loaded], scatters=scatters, counts=counts)
         if endless and len(words) > 1:
             del words[-1]  # most often END
         load = load_job(testbench.memory, self.base, loaded, words, command.entry)

@@ -51,8 +51,10 @@ FAR_ROW = 32
 """Bytes of a row of which not too many bridge it."""
 MANY = 300
 """More than a counter of 8 bits counts."""
-MANY_COUNTS = ((MANY, 1, 1), (1, MANY, 1), (1, 1, MANY), (2, 70, 3))
+Counts = tuple[int, int, int]
 """Rows, inner and outer batches."""
+MOST_READ = 100 * MANY
+"""Elements of the inputs of a command with counts that are asked for, of all passes: each takes a clock."""
 BUILTIN_ENTRY = 0x8000_0000
 
 Memory = NDArray[np.uint8]
@@ -203,16 +205,15 @@ def _laid_out(stream: Descriptor, counts: tuple[int, int, int], regions: Regions
 
 
 def draw_program(
-    free: list[int], *, scatters: bool = False, many: float = 0.1
+    free: list[int], *, scatters: bool = False, counts: Counts | None = None
 ) -> tuple[VectorCommand, list[int]]:
     """Draw a VECTOR command and the words of its program.
 
     Args:
         free: entries for the program.
         scatters: it does.
-        many: the chance of a count with more than eight bits.
+        counts: how many rows and batches it has; None: any small numbers of them.
     """
-    counts = random.choice(MANY_COUNTS) if random.random() < many else None  # kept, though few of them fit
     while True:
         try:
             return _draw_program(free, counts, scatters)
@@ -220,22 +221,24 @@ def draw_program(
             continue
 
 
-def _draw_program(
-    free: list[int], many: tuple[int, int, int] | None, scatters: bool
-) -> tuple[VectorCommand, list[int]]:
+def _draw_program(free: list[int], asked: Counts | None, scatters: bool) -> tuple[VectorCommand, list[int]]:
     plain = random.random() < 0.5
     share = random.choice((0.7, 0.7, 0.7, 1.0, 1.0, 0.0))
-    course = draw_course(plain_program(random.choice((1, 1, 2, 3))) if plain or many else None, share)
-    while many and course.command.cols > LANES:
+    passes = 1 if asked else random.choice((1, 1, 2, 3))
+    course = draw_course(plain_program(passes) if plain or asked else None, share)
+    while asked and course.command.cols > LANES:
         course = draw_course(plain_program(1))
     sound = 0.4 if scatters else 0.8
-    while not (plain or many) and course.outputs is None and random.random() < sound:
+    while not (plain or asked) and course.outputs is None and random.random() < sound:
         course = draw_course()
     command, regions = course.command, Regions()
     if scatters and command.inputs[INPUTS_OF_SCATTER] is not None:
         raise UnfitError
-    if many:
-        rows, *batch = many
+    if asked:
+        rows, *batch = asked
+        read = sum(each.length * each.passes for each in command.inputs if each is not None)
+        if read * math.prod(asked) > MOST_READ:
+            raise UnfitError
         command = replace(command, rows=rows, batch=(batch[0], batch[1]))
     counts = (command.rows, *command.batch)
     inputs = [each and _laid_out(each, counts, regions) for each in command.inputs]

@@ -40,10 +40,12 @@ class HostWindow:
                 self._dut.bus_enable.value = 0
 
     def hold(self, channels: Collection[str]) -> None:
-        """Pause these of "w" (write data), "b" (responses) and "r" (read data); resume the other channels."""
+        """Pause these of "aw" (write addresses), "w" (write data), "b" (responses) and "r" (read data); resume
+        the other channels."""
         master = self._bound()
         write, read = master.write_if, master.read_if
-        for name, channel in (("w", write.w_channel), ("b", write.b_channel), ("r", read.r_channel)):
+        held = {"aw": write.aw_channel, "w": write.w_channel, "b": write.b_channel, "r": read.r_channel}
+        for name, channel in held.items():
             channel.pause = name in channels
 
     def _bound(self) -> Any:

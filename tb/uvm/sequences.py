@@ -53,6 +53,8 @@ from tb.uvm.patience import patience
 HOST_AREAS = (0x0200_0000, 0x1200_0000)
 """Memory in each region for the host's accesses beside commands; no command touches it."""
 HOST_AREA_BYTES = 8192
+HELD = ("aw", "w", "b", "r")
+"""Channels that the host may stall: addresses and data of writes, responses, read data."""
 HOLD_AREA = 0x0210_0000
 """Zeros, which a stalled host overwrites with zeros."""
 
@@ -254,7 +256,7 @@ def host_steps(rng: random.Random, count: int) -> list[Step]:
 
 def hold_step(rng: random.Random) -> HostHold:
     """Draw a stall of some of the host's channels."""
-    return HostHold(tuple(rng.sample(("aw", "w", "b", "r"), rng.randint(1, 3))))
+    return HostHold(tuple(rng.sample(HELD, rng.randint(1, len(HELD)))))
 
 
 def register_steps(rng: random.Random, count: int) -> list[Step]:

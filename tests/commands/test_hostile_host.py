@@ -28,10 +28,10 @@ async def copy(tb: NpuTestbench, nbytes: int) -> None:
     assert await tb.run([packet], timeout_cycles=20_000) == State.DONE
 
 
-@npu_test(held=["w", "b", "r"])
+@npu_test(held=["aw", "w", "b", "r"])
 async def test_commands_and_a_soft_reset_end(tb: NpuTestbench, held: str) -> None:
-    """Write data never comes, or responses or read data are never taken, for bursts of every length that a
-    page allows. Afterwards the port continues."""
+    """Addresses or data of writes never come, or responses or read data are never taken, for bursts of every
+    length that a page allows. Afterwards the port continues."""
     longest = min(256 * tb.config.bus_bytes, 4096)
     # All responses have room only if the bursts before them are short.
     usual = 64 if held == "b" else longest
@@ -40,7 +40,7 @@ async def test_commands_and_a_soft_reset_end(tb: NpuTestbench, held: str) -> Non
     contents = [tb.rng.integers(0, 256, nbytes, dtype=np.uint8) for nbytes in sizes]
     places = [tb.place(data, align=4096) for data in contents]
     async with tb.memory.front_door() as master:
-        tb.memory.hold(held)
+        tb.memory.hold([held])
         if held == "r":
             tasks = [cocotb.start_soon(master.read(*each)) for each in zip(places, sizes, strict=True)]
         else:
@@ -75,7 +75,7 @@ async def test_as_many_bursts_are_forwarded(tb: NpuTestbench, held: str) -> None
     places = [tb.place(data, align=4096) for _ in range(MANY)]
     kind = "read_bursts" if held == "r" else "write_bursts"
     async with tb.memory.front_door() as master:
-        tb.memory.hold(held)
+        tb.memory.hold([held])
         before = tb.dram.statistic(kind)
         if held == "r":
             tasks = [cocotb.start_soon(master.read(place, data.nbytes)) for place in places]

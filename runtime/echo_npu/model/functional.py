@@ -1,4 +1,4 @@
-"""The functional model: every register, rule and result of the device, without its timing.
+"""The functional model: every register, queue, rule and error of the device, without its timing.
 
 It takes the place of the hardware, below the registers: packets reach it through the command window or the
 ring in device memory, are checked as the hardware checks them, and leave the same bytes in the same places.

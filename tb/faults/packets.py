@@ -3,6 +3,7 @@
 import random
 import struct
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Final
 
 from echo_npu.commands.packets import (
@@ -15,16 +16,40 @@ from echo_npu.commands.packets import (
 )
 from echo_npu.formats import BLOCK
 from echo_npu.spec.contract import (
+    COMMAND_OFFSETS,
+    DESCRIPTOR_BATCH0_STRIDE,
+    DESCRIPTOR_BATCH1_STRIDE,
     DESCRIPTOR_ENABLE,
+    DESCRIPTOR_ROW_STRIDE,
     DESCRIPTOR_SEG_LEN,
     DESCRIPTOR_SEGS,
     MAX_BATCH,
     MAX_DIM,
     VECTOR_EXTENSION_WORDS,
+    VECTOR_EXTENSIONS,
+    ExtensionFields,
 )
+from echo_npu.spec.instructions import INPUTS
 from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 
 Slots = list[bytes]
+
+_PACKET: Final = PACKET_BYTES // 4
+"""Words of a packet."""
+_COMMAND: Final = {name: offset // 4 for name, offset in COMMAND_OFFSETS.items()}
+"""The first word of each field of a command packet."""
+_EXTENSION: Final = {field.name: _PACKET + word for word, field in enumerate(fields(ExtensionFields))}
+"""The word of each field of an extension packet, after its command packet."""
+_VECTOR: Final = range(_PACKET, _PACKET * (1 + VECTOR_EXTENSIONS))
+"""The words of a VECTOR command's extension."""
+_DESCRIPTORS: Final = tuple(
+    word for name in ("descriptors_low", "descriptors_high") for word in _VECTOR[VECTOR_EXTENSION_WORDS[name]]
+)
+"""The words of its descriptors."""
+_DESCRIPTOR: Final = len(_DESCRIPTORS) // (INPUTS + 1)
+"""Words of a descriptor; the output's is the last."""
+_WIDE: Final = tuple(_COMMAND[name] for name in ("src1_addr", "src2_addr", "dst_addr", "m", "k", "n"))
+"""The lower words of a command packet's fields of 64 bits."""
 
 REGIONS: Final = (WEIGHT, ACTIVATION, REGISTERS, RESERVED)
 OPCODES: Final = tuple(int(opcode) for opcode in Opcode)
@@ -37,8 +62,8 @@ CORNERS: Final = (
 
 
 def random_packet(rng: random.Random) -> bytes:
-    """Draw 64 random bytes."""
-    return rng.randbytes(64)
+    """Draw a packet of random bytes."""
+    return rng.randbytes(PACKET_BYTES)
 
 
 def shaped_packet(rng: random.Random) -> bytes:
@@ -49,16 +74,26 @@ def shaped_packet(rng: random.Random) -> bytes:
         flags &= ~Flags.EXT
     if rng.random() < 0.2:
         flags ^= 1 << rng.randrange(32)
-    words = [rng.choice((rng.choice(CORNERS), rng.getrandbits(32), rng.randrange(64))) for _ in range(14)]
+    words = [opcode, flags]
+    for _ in range(len(words), _PACKET):
+        words.append(rng.choice((rng.choice(CORNERS), rng.getrandbits(32), rng.randrange(64))))
     if rng.random() < 0.8:
-        words[13] = 0
-        for upper in (1, 3, 5, 7, 9, 11):
-            words[upper] = 0
-    return struct.pack("<16I", opcode, flags, *words)
+        words[_COMMAND["reserved"]] = 0
+        for lower in _WIDE:
+            words[lower + 1] = 0
+    return _packed(words)[0]
+
+
+def _packed(words: Sequence[int]) -> Slots:
+    return _packets(struct.pack(f"<{len(words)}I", *words))
+
+
+def _words(slots: Sequence[bytes]) -> list[int]:
+    return list(struct.unpack(f"<{_PACKET * len(slots)}I", b"".join(slots)))
 
 
 def _packets(data: bytes | bytearray) -> Slots:
-    return [bytes(data[start : start + 64]) for start in range(0, len(data), 64)]
+    return [bytes(data[start : start + PACKET_BYTES]) for start in range(0, len(data), PACKET_BYTES)]
 
 
 def flipped(rng: random.Random, slots: Sequence[bytes], bits: int) -> Slots:
@@ -90,6 +125,8 @@ SIZES: Final = tuple(
     for near in (-1, 0, 1)
 )
 """Counts and sizes that may overflow a counter, or a product of two."""
+_DIMENSIONS: Final = tuple(COMMAND_OFFSETS[name] for name in ("m", "k", "n"))
+"""Bytes from the start of a command packet to its sizes of 64 bits."""
 
 
 def resized(rng: random.Random, slots: Sequence[bytes]) -> Slots:
@@ -98,9 +135,9 @@ def resized(rng: random.Random, slots: Sequence[bytes]) -> Slots:
     for _ in range(rng.choice((1, 2, 2, 3, 5))):
         value = rng.choice(SIZES)
         if len(slots) == 1 or rng.random() < 0.4:  # a 64-bit dimension
-            struct.pack_into("<Q", data, rng.choice((32, 40, 48)), value & (1 << 64) - 1)
+            struct.pack_into("<Q", data, rng.choice(_DIMENSIONS), value & (1 << 64) - 1)
         else:
-            word = rng.randrange(16, len(data) // 4)
+            word = rng.randrange(_PACKET, len(data) // 4)
             (old,) = struct.unpack_from("<I", data, 4 * word)
             # Keep the flags that may share a word with a count.
             kept = rng.choice((0, old & 0xFFF0_0000))
@@ -129,9 +166,18 @@ def restrided(rng: random.Random, slots: Sequence[bytes]) -> Slots:
     return _packets(data)
 
 
-_BATCHES: Final = {2: (16 + 1, 16 + 9), 4: (16 + 2, 16 + 3)}
+_BATCHES: Final = {
+    2: (_EXTENSION["batch0"], _EXTENSION["batch1"]),
+    4: tuple(_VECTOR[VECTOR_EXTENSION_WORDS[name].start] for name in ("batch0", "batch1")),
+}
 """Words of the batch counts, by the number of packets of a command."""
-_STRIDES: Final = {2: (16 + 4, 16 + 8, 16 + 12), 4: (48 + 10, 48 + 11, 48 + 12)}
+_STRIDES: Final = {
+    2: tuple(_EXTENSION[f"dst_{name}_stride"] for name in ("row", "batch0", "batch1")),
+    4: tuple(
+        _DESCRIPTORS[field.shift // 32 - _DESCRIPTOR]
+        for field in (DESCRIPTOR_ROW_STRIDE, DESCRIPTOR_BATCH0_STRIDE, DESCRIPTOR_BATCH1_STRIDE)
+    ),
+}
 """Words of the destination's strides (row, batch0, batch1), by the number of packets of a command."""
 
 
@@ -141,13 +187,10 @@ def multiplied(rng: random.Random, slots: Sequence[bytes]) -> Slots:
     The number is the product of two counts, neither of which is out of range by itself; half of the rows are
     the longest ones that fit the fields.
     """
-    words = list(struct.unpack(f"<{16 * len(slots)}I", b"".join(slots)))
-    listed = [
-        place
-        for name in ("descriptors_low", "descriptors_high")
-        for place in range(16, len(words))[VECTOR_EXTENSION_WORDS[name]]
+    words = _words(slots)
+    streams = [
+        _DESCRIPTORS[first : first + _DESCRIPTOR] for first in range(0, len(_DESCRIPTORS), _DESCRIPTOR)
     ]
-    streams = [listed[first : first + 6] for first in range(0, len(listed), 6)]
     numbers = [sum(words[place] << 32 * i for i, place in enumerate(places)) for places in streams]
     enabled = [i for i, number in enumerate(numbers) if DESCRIPTOR_ENABLE.get(number)]
     chosen = rng.choice(enabled or range(len(streams)))
@@ -158,19 +201,16 @@ def multiplied(rng: random.Random, slots: Sequence[bytes]) -> Slots:
         numbers[chosen] += field.put(value) - field.put(field.get(numbers[chosen]))
     for i, place in enumerate(streams[chosen]):
         words[place] = numbers[chosen] >> 32 * i & 0xFFFF_FFFF
-    return [struct.pack("<16I", *words[first : first + 16]) for first in range(0, len(words), 16)]
+    return _packed(words)
 
 
 def rescattered(rng: random.Random, slots: Sequence[bytes]) -> Slots:
     """Change a VECTOR command: it scatters to a table of any height, mostly by a sound list of indices."""
-    words = list(struct.unpack(f"<{16 * len(slots)}I", b"".join(slots)))
-    first = 16 + VECTOR_EXTENSION_WORDS["table_rows"].start
-    low, high = (VECTOR_EXTENSION_WORDS[name] for name in ("descriptors_low", "descriptors_high"))
-    listed = [*range(16, len(words))[low], *range(16, len(words))[high]]
-    words[first] = rng.choice(
+    words = _words(slots)
+    words[_VECTOR[VECTOR_EXTENSION_WORDS["table_rows"].start]] = rng.choice(
         (1, 2, 5, rng.randint(1, 64), rng.choice(CORNERS), rng.choice(SIZES) & 0xFFFF_FFFF)
     )
-    indices, output = listed[18:24], listed[24:30]
+    indices, output = _DESCRIPTORS[-2 * _DESCRIPTOR : -_DESCRIPTOR], _DESCRIPTORS[-_DESCRIPTOR:]
     if rng.random() < 0.9:
         words[indices[4]], words[indices[5]] = rng.choice((1, 2)), 1 | 1 << 20 | 1 << 28
     if rng.random() < 0.2:
@@ -179,7 +219,7 @@ def rescattered(rng: random.Random, slots: Sequence[bytes]) -> Slots:
         words[output[5]] = words[output[5]] & ~0xF_FFFF | 1
         row = words[output[4]] * 4 >> (words[output[5]] >> 24 & 3)
         words[output[0]] = max(0, row + rng.choice((0, 0, 4, 64, -4))) & 0xFFFF_FFFF
-    return [struct.pack("<16I", *words[first : first + 16]) for first in range(0, len(words), 16)]
+    return _packed(words)
 
 
 def reformatted(rng: random.Random, slots: Sequence[bytes]) -> Slots:
@@ -187,23 +227,18 @@ def reformatted(rng: random.Random, slots: Sequence[bytes]) -> Slots:
 
     Mostly K is whole blocks, the weights are aligned, and no other flag forbids the format.
     """
-    words = list(struct.unpack_from("<16I", slots[0]))
-    words[1] = words[1] & ~Flags.BLOCKS | rng.randrange(4) << BLOCKS_SHIFT
+    words, flags = _words(slots[:1]), _COMMAND["flags"]
+    words[flags] = words[flags] & ~Flags.BLOCKS | rng.randrange(4) << BLOCKS_SHIFT
     for mask in (Flags.DTYPE, Flags.HALF_B, Flags.OUT, Flags.TRANS_A, Flags.TRANS_B):
         if rng.random() < 0.9:
-            words[1] &= ~mask
-    if rng.random() < (0.1 if words[1] & Flags.BLOCKS else 0.5):
-        words[1] |= Flags.HALF_B
+            words[flags] &= ~mask
+    if rng.random() < (0.1 if words[flags] & Flags.BLOCKS else 0.5):
+        words[flags] |= Flags.HALF_B
     if rng.random() < 0.9:
-        words[_K] = BLOCK * rng.choice((1, 1, 2, 3, 5))
+        words[_COMMAND["k"]] = BLOCK * rng.choice((1, 1, 2, 3, 5))
     if rng.random() < 0.9:
-        words[_SRC2] &= ~(TILE_ALIGNMENT - 1)
-    return [struct.pack("<16I", *words), *slots[1:]]
-
-
-_SRC2: Final = 4
-_K: Final = 10
-"""Words of a command packet."""
+        words[_COMMAND["src2_addr"]] &= ~(TILE_ALIGNMENT - 1)
+    return [*_packed(words), *slots[1:]]
 
 
 def mixed_up(rng: random.Random, slots: Sequence[bytes], others: Sequence[bytes]) -> Slots:

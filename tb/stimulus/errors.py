@@ -10,6 +10,7 @@ from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.packets import (
     BLOCKS_SHIFT,
     LEGAL_FLAGS,
+    PACKET_BYTES,
     Flags,
     NpuCommandPacket,
     Opcode,
@@ -21,6 +22,7 @@ from echo_npu.commands.packets import (
     packet_bytes,
 )
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
+from echo_npu.spec.contract import COMMAND_OFFSETS, VECTOR_EXTENSION_WORDS
 from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 from echo_npu.spec.status import ErrorCode
 from echo_sim.config import NpuConfig
@@ -35,6 +37,14 @@ BAD_ENTRY = 280  # no sequence loads other programs there
 
 UNKNOWN_OPCODE = next(code for code in range(256) if code not in set(Opcode))
 
+_PACKET = PACKET_BYTES // 4  # words
+_OPCODE, _FLAGS, _M, _K, _N, _RESERVED, *_ADDRESSES = (
+    COMMAND_OFFSETS[name] // 4
+    for name in ("opcode", "flags", "m", "k", "n", "reserved", "src1_addr", "src2_addr", "dst_addr")
+)
+_SRC1, _SRC2, _DST = _ADDRESSES
+_ENTRY = _PACKET + VECTOR_EXTENSION_WORDS["entry"].start
+
 Words = list[int]
 Slots = Sequence[Packet]
 Change = Callable[[random.Random, Words], None]
@@ -44,29 +54,33 @@ CHECKED = (*tuple(code for code in ErrorCode if 1 <= code <= ErrorCode.BAD_EXTEN
 
 
 def _opcode(pick: random.Random, words: Words) -> None:
-    words[0] = pick.choice((UNKNOWN_OPCODE, 0xFE, 0x100, words[0] | 1 << 31, pick.getrandbits(32)))
+    words[_OPCODE] = pick.choice(
+        (UNKNOWN_OPCODE, 0xFE, 0x100, words[_OPCODE] | 1 << 31, pick.getrandbits(32))
+    )
 
 
 def _flags(pick: random.Random, words: Words) -> None:
     if pick.random() < 0.3:
-        words[15] = 1 << pick.randrange(32)
-    elif words[0] == Opcode.MATMUL and pick.random() < 0.4:  # illegal for most types, or on the device
-        words[1] |= pick.choice((Flags.HALF_B, *(each << BLOCKS_SHIFT for each in (1, 2, 3))))
+        words[_RESERVED] = 1 << pick.randrange(32)
+    elif words[_OPCODE] == Opcode.MATMUL and pick.random() < 0.4:  # illegal for most types, or on the device
+        words[_FLAGS] |= pick.choice((Flags.HALF_B, *(each << BLOCKS_SHIFT for each in (1, 2, 3))))
     else:
-        words[1] |= 1 << pick.choice([bit for bit in range(32) if not LEGAL_FLAGS[words[0]] >> bit & 1])
+        words[_FLAGS] |= 1 << pick.choice(
+            [bit for bit in range(32) if not LEGAL_FLAGS[words[_OPCODE]] >> bit & 1]
+        )
 
 
 def _dimension(pick: random.Random, words: Words) -> None:
-    low = pick.choice((8, 10, 12))
+    low = pick.choice((_M, _K, _N))
     value = pick.choice((0, -1, 1 << 62, 1 << 32, (1 << 24) + 1, -pick.getrandbits(40)))
-    if words[0] == Opcode.MATMUL and words[1] & Flags.BLOCKS and pick.random() < 0.5:
-        low, value = 10, words[10] + pick.choice((-16, -1, 1, 8, 16, 31))  # no whole blocks
+    if words[_OPCODE] == Opcode.MATMUL and words[_FLAGS] & Flags.BLOCKS and pick.random() < 0.5:
+        low, value = _K, words[_K] + pick.choice((-16, -1, 1, 8, 16, 31))  # no whole blocks
     words[low], words[low + 1] = value & 0xFFFF_FFFF, value >> 32 & 0xFFFF_FFFF
 
 
 def _address(value: Callable[[random.Random, int], int]) -> Change:
     def change(pick: random.Random, words: Words) -> None:
-        low = pick.choice((2, 4, 6))
+        low = pick.choice(_ADDRESSES)
         address = value(pick, words[low])
         words[low], words[low + 1] = address & 0xFFFF_FFFF, address >> 32
 
@@ -74,21 +88,21 @@ def _address(value: Callable[[random.Random, int], int]) -> Change:
 
 
 def _protected(pick: random.Random, words: Words) -> None:
-    words[6], words[7] = GUARD.base + 8 * pick.randrange(GUARD.size // 8), 0
+    words[_DST], words[_DST + 1] = GUARD.base + 8 * pick.randrange(GUARD.size // 8), 0
 
 
 def _overlap(pick: random.Random, words: Words) -> None:
-    words[6] = words[pick.choice((2, 4))] + pick.choice((0, 0, 4, 16))
+    words[_DST] = words[pick.choice((_SRC1, _SRC2))] + pick.choice((0, 0, 4, 16))
 
 
 def _extension(pick: random.Random, words: Words) -> None:
-    if len(words) > 16:
-        words[16 * pick.randrange(1, len(words) // 16)] ^= 1 << pick.randrange(32)
+    if len(words) > _PACKET:
+        words[_PACKET * pick.randrange(1, len(words) // _PACKET)] ^= 1 << pick.randrange(32)
 
 
 def _entry(pick: random.Random, words: Words) -> None:
-    if len(words) > 17:
-        words[17] = pick.choice((1 << 31, 0xFFFF_FFFF, 4096 + pick.randrange(1 << 20)))
+    if len(words) > _ENTRY:
+        words[_ENTRY] = pick.choice((1 << 31, 0xFFFF_FFFF, 4096 + pick.randrange(1 << 20)))
 
 
 CHANGES: dict[ErrorCode, Change] = {
@@ -149,9 +163,11 @@ class ErrorMaker:
         ]
         while True:
             raw = [packet_bytes(packet) for packet in maker.draw(kinds)]
-            words = list(struct.unpack(f"<{16 * len(raw)}I", b"".join(raw)))
+            words = list(struct.unpack(f"<{_PACKET * len(raw)}I", b"".join(raw)))
             CHANGES[code](self._random, words)
-            broken: Slots = [struct.pack("<16I", *words[at : at + 16]) for at in range(0, len(words), 16)]
+            broken: Slots = [
+                struct.pack(f"<{_PACKET}I", *words[at : at + _PACKET]) for at in range(0, len(words), _PACKET)
+            ]
             packet = NpuCommandPacket.unpack(packet_bytes(broken[0]))
             # If the change adds or removes an extension, the following slots change their meaning.
             if 1 + extension_count(packet.opcode, packet.flags) != len(broken):

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from systemrdl.node import AddrmapNode
+from systemrdl.node import AddrmapNode, RegNode
 
-from spec.contract import BLOCK_MEANINGS, BLOCK_NAMES, Contract
+from spec.contract import BLOCK_MEANINGS, BLOCK_NAMES, PACKET_BYTES, Contract
 from spec.registers import registers_of
 from spec.systemverilog import camel
 
@@ -40,8 +40,10 @@ def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
         f"constexpr uint32_t kReg{camel(each.inst_name)} = 0x{each.raw_address_offset:03X};"
         for each in registers_of(top)
     ]
+    out += ["", "// Their fields, and of a register that has several the bits of all."]
+    out += _fields(registers_of(top))
     out += ["", "// Packets: words, the first word of an extension, the lowest bits of the flags."]
-    out += ["constexpr uint32_t kPacketWords = 16;"]
+    out += [f"constexpr uint32_t kPacketWords = {PACKET_BYTES // 4};"]
     magic = next(each for each in contract.packet("extension").fields if each.name == "magic")
     out += [f"constexpr uint32_t kExtensionMagic = 0x{magic.constant:08X};"]
     out += [f"constexpr uint32_t kFlag{camel(each.name)} = {each.bit};" for each in contract.flags]
@@ -70,6 +72,27 @@ def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
     out += ["", "// ---- the player of native cases ----", ""]
     out += _enum("Operation", "k", ((each, place) for place, each in enumerate(contract.operations)))
     return "\n".join([*out, "", "}  // namespace echo"]) + "\n"
+
+
+def _fields(registers: Iterable[RegNode]) -> list[str]:
+    """Return the fields that are not their whole registers, as constants of a type of their own."""
+    out = [
+        "struct Field {",
+        "    uint32_t shift, mask;",
+        "    constexpr uint32_t get(uint32_t word) const { return (word & mask) >> shift; }",
+        "};",
+    ]
+    for register in registers:
+        fields = [each for each in register.fields() if each.width < register.get_property("regwidth")]
+        masks = [((1 << each.width) - 1) << each.low for each in fields]
+        name = f"k{camel(register.inst_name)}"
+        out += [
+            f"constexpr Field {name}{camel(each.inst_name)} = {{{each.low}, 0x{mask:08X}}};"
+            for each, mask in zip(fields, masks, strict=True)
+        ]
+        if len(fields) > 1:
+            out.append(f"constexpr uint32_t {name}Mask = 0x{sum(masks):08X};")
+    return out
 
 
 def _names(name: str, values: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Final
 from spec.contract import (
     BLOCK_MEANINGS,
     BLOCK_NAMES,
+    PACKET_BYTES,
     Contract,
     FlagEntry,
     Packet,
@@ -123,7 +124,7 @@ def npu_text(contract: Contract, notice: str) -> str:
         value = str(getattr(contract.blocks, name))
         out += _constant(BLOCK_NAMES[name].upper(), value, _ended(meaning))
 
-    out += ["", *_constant("PACKET_BYTES", "64")]
+    out += ["", *_constant("PACKET_BYTES", str(PACKET_BYTES))]
     for packet in contract.packets:
         out += _packet(packet)
     out += _extension_class(contract.packet("extension"))

@@ -247,7 +247,7 @@ class NpuTestbench:
     async def finish(self) -> None:
         """End the test with the checks that the module's docstring lists."""
         self.monitor.sync()
-        if (await self.registers.read(regs.STATUS)) & 3 == State.ERROR:
+        if regs.STATUS_STATE.get(await self.registers.read(regs.STATUS)) == State.ERROR:
             await self.recover()
         await self.counters()  # checkers/counter_checker.sv compares each value with its own count
         self.scoreboard.finish()

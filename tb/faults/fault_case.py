@@ -279,6 +279,7 @@ class FaultCase(PredictedCase):
         words = record.words[self._at :].tolist()
         hit, address, client = words[:3]
         status, code, index, low, high, retired = words[3:15:2]
+        state = State(regs.STATUS_STATE.get(status))
         steps = self._program.steps
         results = [words[15 + 4 * number : 19 + 4 * number] for number in range(len(steps))]
         if not hit:
@@ -287,13 +288,13 @@ class FaultCase(PredictedCase):
                 for number, each in enumerate(results)
                 if each[0]
             ]
-            if status & 3 != State.DONE:
-                wrong.append(f"wrong: state {State(status & 3).name}, {error_name(code)}, without a fault")
+            if state != State.DONE:
+                wrong.append(f"wrong: state {state.name}, {error_name(code)}, without a fault")
             return wrong, "missed"
         what = f"burst 0x{address:08x} of ID 0x{client:02x} failed"
         expected = ErrorCode.WRITE_RESPONSE if self.kind == "write_error" else ErrorCode.READ_RESPONSE
-        if status & 3 != State.ERROR:
-            return [f"wrong: {what}, and the state is {State(status & 3).name}"], "unreported"
+        if state != State.ERROR:
+            return [f"wrong: {what}, and the state is {state.name}"], "unreported"
         if (code, low | high << 32) != (expected, address):
             return [
                 f"wrong: {what}, and the device reports {error_name(code)} at 0x{low | high << 32:x}"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.model.memory import DeviceMemory
+from echo_npu.spec.registers import STATUS_STATE
 from echo_npu.spec.status import State, error_name
 from echo_sim.build import Kind, as_asked, build
 from echo_sim.designs import npu_design
@@ -100,7 +101,8 @@ def judge(script: Script, record: Record) -> list[str]:
         if name == "ERROR_CODE":
             words = f" ({error_name(got)} in place of {error_name(value)})"
         elif name == "STATUS":
-            words = f" ({State(got & 3).name} in place of {State(value & 3).name})"
+            states = [State(STATUS_STATE.get(each)).name for each in (got, value)]
+            words = f" ({states[0]} in place of {states[1]})"
         found.append(f"wrong: {name} is 0x{got:x}, not 0x{value & mask:x}{words}")
     if wrong.size > 4:
         found.append(f"and {wrong.size - 4} more")

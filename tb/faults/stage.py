@@ -8,7 +8,7 @@ import numpy as np
 
 from echo_npu.commands.packets import matmul_packets, memcpy_packets, packet_bytes
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import END_IRQS, State
+from echo_npu.spec.status import ALL_IRQS, END_IRQS, State
 from echo_sim.config import load_config
 from tb.faults.packets import Slots
 from tb.faults.prediction import PredictedDevice, commands, effort
@@ -113,7 +113,7 @@ class FaultStage:
         m, k, n = *left.shape, product.shape[1]
         first, second = PROBE + 8192, PROBE + 12288
         script.allow([(first, first + product.nbytes), (second, second + product.nbytes - 1)])
-        script.write(*NO_LIMITS, (regs.IRQ_ENABLE, END_IRQS), (regs.IRQ_STATUS, 7))
+        script.write(*NO_LIMITS, (regs.IRQ_ENABLE, END_IRQS), (regs.IRQ_STATUS, ALL_IRQS))
         script.sync_window()
         for packet in (
             *matmul_packets(PROBE, PROBE + 4096, first, m, k, n),

@@ -23,7 +23,7 @@ from echo_npu.commands.packets import (
 from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import RESERVED
-from echo_npu.spec.status import ErrorCode
+from echo_npu.spec.status import ALL_IRQS, ErrorCode
 from echo_sim.config import NpuConfig
 from tb.drivers.commands import Path as Via
 from tb.stimulus.closing import ClosingMaker, sums
@@ -282,10 +282,10 @@ def interrupt_races(stage: SceneStage) -> list[Step]:
         copy = memcpy_packets(stage.closing.source(64), stage.closing.result(64), length + 1, irq=True)
         packets += stage.random.choice((copy, [nop_packet(irq=True)]))
     together = step(packets, "ring")
-    clear = RegisterWrite(regs.IRQ_STATUS, 7)
+    clear = RegisterWrite(regs.IRQ_STATUS, ALL_IRQS)
     levels: list[Step] = []
     for _ in range(60):
-        levels += [RegisterWrite(regs.IRQ_ENABLE, stage.random.randrange(8)), clear, clear]
+        levels += [RegisterWrite(regs.IRQ_ENABLE, stage.random.randrange(ALL_IRQS + 1)), clear, clear]
     return [together, *levels, Recover()]
 
 
@@ -293,7 +293,7 @@ def done_races(stage: SceneStage) -> list[Step]:
     """Let the device become done repeatedly while the host keeps clearing the interrupt."""
     steps: list[Step] = []
     for _ in range(8):
-        clears = [RegisterWrite(regs.IRQ_STATUS, 7)] * stage.random.randint(15, 25)
+        clears = [RegisterWrite(regs.IRQ_STATUS, ALL_IRQS)] * stage.random.randint(15, 25)
         steps += [step([NpuCommandPacket(Opcode.NOP)], "ring"), *clears, Recover()]
     return steps
 
@@ -309,8 +309,8 @@ def interrupt_levels(done: bool, stage: SceneStage) -> list[Step]:
     via: Via = "window" if done else "ring"
     raising = step(copy * (not done) + [nop_packet(irq=True)], via)
     refused = step(stage.errors.refused(ErrorCode.BAD_OPCODE), via)
-    levels = [RegisterWrite(regs.IRQ_ENABLE, value) for value in range(8)]
-    clear = RegisterWrite(regs.IRQ_STATUS, 7)
+    levels = [RegisterWrite(regs.IRQ_ENABLE, value) for value in range(ALL_IRQS + 1)]
+    clear = RegisterWrite(regs.IRQ_STATUS, ALL_IRQS)
     return [clear, raising, refused, *levels * 20, Recover()]
 
 

@@ -98,7 +98,7 @@ def test_a_ring_lies_across_a_multiple_of_4_gib(pair: tuple[Device, Device], slo
                 (packet,) = memcpy_packets(source + 4 * index, target + 4 * index, 4)
                 write(npu, base + index % slots * PACKET_BYTES, np.frombuffer(packet.pack(), np.uint8))
             npu.backend.write_reg(regs.RING_TAIL, end % slots)
-            while (state := npu.backend.read_reg(regs.STATUS) & 3) == State.BUSY:
+            while (state := regs.STATUS_STATE.get(npu.backend.read_reg(regs.STATUS))) == State.BUSY:
                 pass
             assert state == State.DONE
         npu.reset()

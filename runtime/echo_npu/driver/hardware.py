@@ -20,7 +20,7 @@ from echo_npu.driver.status import read_counters, read_error, read_progress, rea
 from echo_npu.errors import NpuPointerError, NpuProgramMemoryError, NpuTimeoutError
 from echo_npu.register_ops import ReadReg, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import END_IRQS, State
+from echo_npu.spec.status import ALL_IRQS, END_IRQS, State
 from echo_npu.vector.kernels.library import kernel_library
 from echo_npu.vector.library import ProgramLibrary, Run
 from echo_npu.vector.program import Program
@@ -201,7 +201,7 @@ class HardwareDriver(DeviceDriver):
         return regs.CONTROL_RING_ENABLE.mask if self._ring is not None and self._ring.enabled else 0
 
     def _enable_interrupts(self) -> None:
-        self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7), WriteReg(regs.IRQ_ENABLE, END_IRQS)])
+        self.backend.run([WriteReg(regs.IRQ_STATUS, ALL_IRQS), WriteReg(regs.IRQ_ENABLE, END_IRQS)])
 
     def _soft_reset(self) -> None:
         self._control(regs.CONTROL_SOFT_RESET.mask)
@@ -213,7 +213,7 @@ class HardwareDriver(DeviceDriver):
         self.backend.run([WriteReg(regs.CONTROL, value)])
         for _ in range(_POLLS):
             if read_state(self.backend) == State.IDLE:
-                self.backend.run([WriteReg(regs.IRQ_STATUS, 0x7)])
+                self.backend.run([WriteReg(regs.IRQ_STATUS, ALL_IRQS)])
                 return
         raise self._timeout(0)
 

@@ -7,9 +7,8 @@ from echo_npu.device import Device
 from echo_npu.register_ops import WriteReg
 from echo_npu.selftest.records import SelfTestError
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import END_IRQS
+from echo_npu.spec.status import ALL_IRQS, END_IRQS
 
-_ALL: Final = 0x7
 _LONG: Final = 1_000_000
 _SHORT: Final = 10_000
 _ROUNDS: Final = 20
@@ -19,7 +18,7 @@ def check_interrupts(npu: Device) -> str:
     """Wait for the interrupt of each of some commands; then mask it."""
     backend = npu.backend
     for number in range(_ROUNDS):
-        backend.run([WriteReg(regs.IRQ_STATUS, _ALL)])
+        backend.run([WriteReg(regs.IRQ_STATUS, ALL_IRQS)])
         if backend.wait_irq(0):
             raise SelfTestError(f"the interrupt is high although IRQ_STATUS was cleared (round {number})")
         npu.submit(nop_packet())
@@ -27,7 +26,7 @@ def check_interrupts(npu: Device) -> str:
             raise SelfTestError(f"no interrupt within {_LONG} cycles of a doorbell (round {number})")
     npu.wait()
     try:
-        backend.run([WriteReg(regs.IRQ_ENABLE, 0), WriteReg(regs.IRQ_STATUS, _ALL)])
+        backend.run([WriteReg(regs.IRQ_ENABLE, 0), WriteReg(regs.IRQ_STATUS, ALL_IRQS)])
         npu.submit(nop_packet())
         if backend.wait_irq(_SHORT):
             raise SelfTestError("the interrupt is high although IRQ_ENABLE is 0")

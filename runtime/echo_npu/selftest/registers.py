@@ -11,7 +11,10 @@ from echo_npu.spec import registers as regs
 from echo_sim.config import load_config
 
 _NAMES = {register.offset: name for name, register in regs.REGISTERS.items()}
-_BITS = {**STORED_BITS, **{regs.CMD_WINDOW + 4 * word: 0xFFFF_FFFF for word in range(16)}}
+_BITS = {
+    **STORED_BITS,
+    **{regs.CMD_WINDOW + 4 * word: 0xFFFF_FFFF for word in range(regs.REGISTERS["CMD_WINDOW"].count)},
+}
 
 
 def _name(offset: int) -> str:

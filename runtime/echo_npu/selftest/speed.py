@@ -11,6 +11,7 @@ from echo_npu.device import Device
 from echo_npu.register_ops import WriteReg
 from echo_npu.selftest.records import Speed
 from echo_npu.spec import registers as regs
+from echo_npu.spec.status import ALL_IRQS
 
 _BYTES: Final = 4 << 20
 _COPIED: Final = 1 << 18
@@ -55,7 +56,7 @@ def _mib_per_s(call: Callable[[], object]) -> float:
 
 
 def _empty(npu: Device) -> None:
-    npu.backend.run([WriteReg(regs.IRQ_STATUS, 0x7)])
+    npu.backend.run([WriteReg(regs.IRQ_STATUS, ALL_IRQS)])
     npu.submit(nop_packet())
     npu.wait()
 

@@ -271,29 +271,29 @@ class Board {
     // Words that the command window holds already are not written again.
     void packet(const uint32_t* words) {
         writes_.clear();
-        for (uint32_t i = 0; i < 16; ++i)
+        for (uint32_t i = 0; i < kPacketWords; ++i)
             if (window_[i] != words[i]) writes_.emplace_back(kRegCmdWindow + 4 * i, window_[i] = words[i]);
         writes_.emplace_back(kRegDoorbell, 1);
         write(writes_);
     }
     // Reads back the command window, whose content is unknown.
     void sync_window() {
-        uint32_t offsets[16], pairs[32];
-        for (uint32_t i = 0; i < 16; ++i) offsets[i] = kRegCmdWindow + 4 * i;
-        read(offsets, 16, pairs);
-        for (uint32_t i = 0; i < 16; ++i) window_[i] = pairs[2 * i];
+        uint32_t offsets[kPacketWords], pairs[2 * kPacketWords];
+        for (uint32_t i = 0; i < kPacketWords; ++i) offsets[i] = kRegCmdWindow + 4 * i;
+        read(offsets, kPacketWords, pairs);
+        for (uint32_t i = 0; i < kPacketWords; ++i) window_[i] = pairs[2 * i];
     }
 
     // Waits until nothing is under way, and clears the interrupts. Returns whether that took at most `limit` clocks.
     // The end of a soft reset, and work whose interrupt is masked, show only in STATUS: it is read every `poll` clocks.
     bool wait(uint64_t limit, uint64_t poll) {
         const uint64_t end = cycle() + limit;
-        while ((read(kRegStatus) & 3) == kStateBusy) {
+        while (kStatusState.get(read(kRegStatus)) == kStateBusy) {
             if (cycle() >= end) return false;
             for (uint64_t next = cycle() + poll; !top_->irq && cycle() < next;) tick();
-            if (top_->irq) write({{kRegIrqStatus, 7}});
+            if (top_->irq) write({{kRegIrqStatus, kIrqStatusMask}});
         }
-        write({{kRegIrqStatus, 7}});
+        write({{kRegIrqStatus, kIrqStatusMask}});
         return true;
     }
 
@@ -316,7 +316,7 @@ class Board {
     std::unique_ptr<Vtop> top_;
     Host host_;
     uint64_t cycle_ = 0;
-    uint32_t window_[16] = {};
+    uint32_t window_[kPacketWords] = {};
     std::vector<std::pair<uint32_t, uint32_t>> writes_;
 };
 

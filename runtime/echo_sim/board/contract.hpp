@@ -61,6 +61,62 @@ constexpr uint32_t kRegStallBus = 0x248;
 constexpr uint32_t kRegHostBeats = 0x250;
 constexpr uint32_t kRegCommands = 0x258;
 
+// Their fields, and of a register that has several the bits of all.
+struct Field {
+    uint32_t shift, mask;
+    constexpr uint32_t get(uint32_t word) const { return (word & mask) >> shift; }
+};
+constexpr Field kVersionMinor = {0, 0x0000FFFF};
+constexpr Field kVersionMajor = {16, 0xFFFF0000};
+constexpr uint32_t kVersionMask = 0xFFFFFFFF;
+constexpr Field kCapArrayRows = {0, 0x0000FFFF};
+constexpr Field kCapArrayCols = {16, 0xFFFF0000};
+constexpr uint32_t kCapArrayMask = 0xFFFFFFFF;
+constexpr Field kCapVectorLanes = {0, 0x0000FFFF};
+constexpr Field kCapVectorDataWidth = {16, 0xFFFF0000};
+constexpr uint32_t kCapVectorMask = 0xFFFFFFFF;
+constexpr Field kCapTypesFp32 = {0, 0x00000001};
+constexpr Field kCapTypesBf16 = {1, 0x00000002};
+constexpr Field kCapTypesFp16 = {2, 0x00000004};
+constexpr Field kCapTypesInt8 = {3, 0x00000008};
+constexpr Field kCapTypesQ80 = {17, 0x00020000};
+constexpr Field kCapTypesQ40 = {18, 0x00040000};
+constexpr Field kCapTypesQ41 = {19, 0x00080000};
+constexpr Field kCapTypesHalfB = {24, 0x01000000};
+constexpr uint32_t kCapTypesMask = 0x010E000F;
+constexpr Field kCapQueueDepth = {0, 0x0000FFFF};
+constexpr Field kCapQueueRingMaxSlotsLog2 = {16, 0xFFFF0000};
+constexpr uint32_t kCapQueueMask = 0xFFFFFFFF;
+constexpr Field kCapMemoryWeightMib = {0, 0x0000FFFF};
+constexpr Field kCapMemoryActivationMib = {16, 0xFFFF0000};
+constexpr uint32_t kCapMemoryMask = 0xFFFFFFFF;
+constexpr Field kControlSoftReset = {0, 0x00000001};
+constexpr Field kControlClearError = {1, 0x00000002};
+constexpr Field kControlClearCounters = {2, 0x00000004};
+constexpr Field kControlRingEnable = {3, 0x00000008};
+constexpr uint32_t kControlMask = 0x0000000F;
+constexpr Field kStatusState = {0, 0x00000003};
+constexpr Field kStatusQueueLevel = {8, 0x0000FF00};
+constexpr Field kStatusQueueFull = {16, 0x00010000};
+constexpr uint32_t kStatusMask = 0x0001FF03;
+constexpr Field kErrorCodeCode = {0, 0x000000FF};
+constexpr Field kIrqStatusDone = {0, 0x00000001};
+constexpr Field kIrqStatusError = {1, 0x00000002};
+constexpr Field kIrqStatusCommand = {2, 0x00000004};
+constexpr uint32_t kIrqStatusMask = 0x00000007;
+constexpr Field kIrqEnableDone = {0, 0x00000001};
+constexpr Field kIrqEnableError = {1, 0x00000002};
+constexpr Field kIrqEnableCommand = {2, 0x00000004};
+constexpr uint32_t kIrqEnableMask = 0x00000007;
+constexpr Field kAxiProtProt = {0, 0x00000007};
+constexpr Field kRingSizeSlots = {0, 0x0000FFFF};
+constexpr Field kRingHeadSlot = {0, 0x0000FFFF};
+constexpr Field kRingTailSlot = {0, 0x0000FFFF};
+constexpr Field kGuardBaseAddress = {6, 0xFFFFFFC0};
+constexpr Field kGuardSizeBlocks = {6, 0xFFFFFFC0};
+constexpr Field kRingBaseHighAddress = {0, 0x00000007};
+constexpr Field kGuardBaseHighAddress = {0, 0x00000007};
+
 // Packets: words, the first word of an extension, the lowest bits of the flags.
 constexpr uint32_t kPacketWords = 16;
 constexpr uint32_t kExtensionMagic = 0x31545845;

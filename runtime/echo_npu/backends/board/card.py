@@ -24,7 +24,7 @@ from echo_npu.model.constants import constant_registers
 from echo_npu.model.memory import memory_map_of
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
-from echo_npu.spec.status import State
+from echo_npu.spec.status import ALL_IRQS, State
 from echo_sim.config import NpuConfig
 
 _ALL_ONES: Final = 0xFFFF_FFFF
@@ -134,7 +134,7 @@ class CardBackend(Backend):
                 )
         for offset in _KEPT:
             self.transport.store(offset, 0)
-        self.transport.store(regs.IRQ_STATUS, 0x7)
+        self.transport.store(regs.IRQ_STATUS, ALL_IRQS)
 
     def read_reg(self, offset: int) -> int:
         check_register(offset)
@@ -153,7 +153,7 @@ class CardBackend(Backend):
         except NpuCardLostError as error:
             self._give_up(error)
         if offset == regs.IRQ_ENABLE:
-            self._enabled = value & 0x7
+            self._enabled = value & ALL_IRQS
 
     def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
         self._check_range(address, nbytes)

@@ -14,7 +14,7 @@ from echo_npu.commands.packets import Flags
 from echo_npu.errors import NpuBusError
 from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import END_IRQS, ErrorCode, State, error_name
+from echo_npu.spec.status import ALL_IRQS, END_IRQS, ErrorCode, State, error_name
 from echo_sim.config import load_config
 
 PATIENCE: Final = 1_000_000
@@ -145,7 +145,7 @@ class ChunkPlay:
         state = chunk.state
         if chunk.start is not None:
             self._patch(chunk.start)
-            rtl.run([WriteReg(regs.IRQ_ENABLE, 0x7)])
+            rtl.run([WriteReg(regs.IRQ_ENABLE, ALL_IRQS)])
         if state.queue:
             push(rtl, state.queue)
             write_window(rtl, state.window)
@@ -173,7 +173,7 @@ class ChunkPlay:
     def _boundary(self, boundary: Boundary) -> _Sample:
         """Wait until the last command before a cut retires."""
         (enabled,) = self._rtl.run([ReadReg(regs.IRQ_ENABLE)])
-        self._rtl.run([WriteReg(regs.IRQ_ENABLE, 0x7)])
+        self._rtl.run([WriteReg(regs.IRQ_ENABLE, ALL_IRQS)])
         wanted = boundary.retired + self._offset
         progress: list[int] = []
         while True:

@@ -17,7 +17,7 @@ from echo_npu.commands.packets import PACKET_BYTES, load_program_command, nop_pa
 from echo_npu.errors import SimulatorError
 from echo_npu.register_ops import ReadReg, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
-from echo_npu.spec.status import END_IRQS, State
+from echo_npu.spec.status import ALL_IRQS, END_IRQS, State
 
 _POLLS: Final = 10_000
 _SHOWN_PAGES: Final = 1024
@@ -119,7 +119,7 @@ class ChunkRunner:
                     WriteReg(regs.WATCHDOG, 0),
                     WriteReg(regs.GUARD_SIZE, 0),
                     WriteReg(regs.IRQ_ENABLE, END_IRQS),
-                    WriteReg(regs.IRQ_STATUS, 0x7),
+                    WriteReg(regs.IRQ_STATUS, ALL_IRQS),
                 ]
             )
             self._load_programs(state.programs)
@@ -158,7 +158,7 @@ class ChunkRunner:
             rtl.run(
                 [
                     WriteReg(regs.CONTROL, enable | regs.CONTROL_CLEAR_COUNTERS.mask),
-                    WriteReg(regs.IRQ_STATUS, 0x7),
+                    WriteReg(regs.IRQ_STATUS, ALL_IRQS),
                 ]
             )
         for number, page in chunk.pages.items():
@@ -215,7 +215,7 @@ def _until_idle(rtl: RtlmodelBackend) -> None:
 def _until_done(rtl: RtlmodelBackend) -> None:
     """Wait for commands that prepare the device; interrupts at their end are enabled."""
     for _ in range(_POLLS):
-        _, _, status = rtl.run([WaitIrq(PATIENCE), WriteReg(regs.IRQ_STATUS, 0x7), ReadReg(regs.STATUS)])
+        _, _, status = rtl.run([WaitIrq(PATIENCE), WriteReg(regs.IRQ_STATUS, ALL_IRQS), ReadReg(regs.STATUS)])
         if regs.STATUS_STATE.get(status) != State.BUSY:
             return
     raise DeviationError("the device does not get into the state with which the chunk begins")

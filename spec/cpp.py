@@ -51,6 +51,25 @@ def header_text(contract: Contract, top: AddrmapNode, notice: str) -> str:
     out += _enum("DeviceState", "kState", ((each.name, each.code) for each in contract.states))
     out += ["", *_enum("ErrorCode", "kErr", ((each.name, each.code) for each in contract.errors))]
     out += ["", *_enum("Opcode", "kOpcode", ((each.name, each.code) for each in contract.opcodes))]
+    out += ["// In the order of the contract."]
+    out += [
+        "constexpr Opcode kOpcodes[] = {",
+        *(f"    kOpcode{camel(each.name)}," for each in contract.opcodes),
+        "};",
+    ]
+    out += _names("kOpcodeNames", (each.name for each in contract.opcodes))
+    out += ["", "// First words of the fields of packets, counted on from one slot to the next."]
+    for packet in contract.packets:
+        name = camel(packet.name)
+        places = [part for field in packet.fields for part in (field, *field.parts)]
+        out += _enum(f"{name}Word", f"k{name}Word", ((each.name, each.offset // 4) for each in places))
+    out += [f"constexpr uint32_t kVectorExtensions = {contract.packet('vector_extension').slots};"]
+    out += ["", "// Lowest bits of the fields of a stream descriptor."]
+    descriptor = contract.word("descriptor")
+    out += _enum("DescriptorBit", "kDescriptor", ((each.name, each.shift) for each in descriptor.fields))
+    out += [f"constexpr uint32_t kDescriptorWords = {descriptor.bits // 32};", ""]
+    out += ["// Entry of the program of ADD_TENSOR, which is not in program memory."]
+    out += [f"constexpr uint32_t kBuiltinEntry = 0x{contract.builtin_entry:X};"]
 
     out += ["", "// ---- the memory model ----", ""]
     out += _enum("Channel", "kChannel", ((each, place) for place, each in enumerate(contract.channels)))

@@ -210,6 +210,9 @@ def _ended(meaning: str) -> str:
     return meaning and f"{meaning[0].upper()}{meaning[1:]}."
 
 
+_BUILTIN: Final = "Entry of the program of ADD_TENSOR, which is not in program memory."
+
+
 def instructions_text(contract: Contract, notice: str) -> str:
     """Return the text of `echo_npu/spec/instructions.py`: the vector engine's instruction set."""
     out = [
@@ -222,6 +225,7 @@ def instructions_text(contract: Contract, notice: str) -> str:
         "",
         *_constant("PARTIALS", str(contract.partials), "Partial results of an accumulator."),
         *_constant("INPUTS", str(contract.inputs), "Input streams."),
+        *_constant("BUILTIN_ENTRY", f"0x{contract.builtin_entry:X}", _BUILTIN),
     ]
     opcodes = ([f"    {each.mnemonic.upper()} = 0x{each.code:02X}"] for each in contract.instructions)
     out += _class("Op", "IntEnum", "Opcodes. The mnemonic is the name in lower case.", opcodes)

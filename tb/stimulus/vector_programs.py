@@ -21,9 +21,10 @@ from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_control import ProgramFault, Sequencer
 from echo_npu.vector.isa import (
     ACCUMULATING,
+    CODES_OF,
     FOLDED,
     IMMEDIATE,
-    OPERAND_CODES,
+    IOTA,
     OUT,
     Form,
     Instruction,
@@ -36,9 +37,13 @@ from echo_npu.vector.isa import (
 from echo_npu.vector.program import MAX_PASSES
 
 ALU_OPS = [op for op in Op if form_of(op) == Form.ALU]
-COUNTERS = [OPERAND_CODES[name] for name in ("row", "batch0", "batch1", "cols", "rep")]
-UNIFORM = [*range(16, 32), IMMEDIATE, *COUNTERS, *range(56, 64)]
-IOTA = OPERAND_CODES["iota"]
+VECTORS = CODES_OF[Kind.VECTOR]
+SCALARS = CODES_OF[Kind.SCALAR]
+STREAMS = CODES_OF[Kind.STREAM]
+ACCUMULATORS = CODES_OF[Kind.ACCUMULATOR]
+ROW_REGISTERS = CODES_OF[Kind.ROW_REGISTER]
+FEW = 5  # of the registers, so that their reuse is likely
+UNIFORM = [*SCALARS, IMMEDIATE, *CODES_OF[Kind.COUNTER], *CODES_OF[Kind.PARAMETER]]
 CORNERS = [
     0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x00800000, 0x3F800000, 0xBF800000, 0x7F7FFFFF,
     0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7FFFFFFF, 0x00000010, 0x4EFFFFFF, 0xCF000000,
@@ -201,7 +206,7 @@ def _write_program(rng: random.Random, plan: _Plan) -> None:
         out += _body(rng, others, rng.randint(0, 3))
         out.append(Instruction(Op.CHUNKS))
         out += _body(rng, plan, rng.randint(0, 5))
-        out.append(_alu(rng, plan, dst=OUT, must_read=32 + first))
+        out.append(_alu(rng, plan, dst=OUT, must_read=STREAMS[first]))
         out.append(Instruction(Op.NEXT, imm=sum(1 << stream for stream in plan.streams)))
         out += _body(rng, others, rng.randint(0, 2))
         out.append(Instruction(Op.END))
@@ -242,13 +247,13 @@ def _body(rng: random.Random, plan: _Plan, count: int) -> list[Instruction]:
         if draw < 0.06:
             a = rng.choice(UNIFORM)
             imm = _immediate(rng) if a == IMMEDIATE else 0
-            out.append(Instruction(Op.ASET, dst=36 + rng.randrange(4), a=a, imm=imm))
+            out.append(Instruction(Op.ASET, dst=rng.choice(ACCUMULATORS), a=a, imm=imm))
         elif draw < 0.16:
             fold = rng.choice(list(FOLDED))
-            out.append(Instruction(fold, dst=16 + rng.randrange(16), a=36 + rng.randrange(4)))
+            out.append(Instruction(fold, dst=rng.choice(SCALARS), a=rng.choice(ACCUMULATORS)))
         elif draw < 0.3:
             op = rng.choice(list(ACCUMULATING))
-            out.append(_alu(rng, plan, op=op, dst=36 + rng.randrange(4)))
+            out.append(_alu(rng, plan, op=op, dst=rng.choice(ACCUMULATORS)))
         else:
             out.append(_alu(rng, plan))
     return out
@@ -268,15 +273,14 @@ def _alu(
 ) -> Instruction:
     if op is None:
         op = rng.choice(ALU_OPS)
-    rows = [40, 41] if plan.row_registers else []
-    streams = [32 + stream for stream in plan.streams]
+    rows = ROW_REGISTERS if plan.row_registers else []
+    streams = [STREAMS[stream] for stream in plan.streams]
     if dst is None:
-        few = rng.randrange(5)  # makes reuse of registers likely
-        dst = rng.choice(
-            (few, few, few, rng.randrange(16), 16 + few, 16 + rng.randrange(16), *rows[:1], *rows[1:])
-        )
-    recent = [rng.randrange(5), rng.randrange(5), 16 + rng.randrange(5)]
-    vectors = [*recent[:2], rng.randrange(16), *streams, *streams, *rows]
+        few = rng.randrange(FEW)
+        vector, scalar = VECTORS[few], SCALARS[few]
+        dst = rng.choice((*[vector] * 3, rng.choice(VECTORS), scalar, rng.choice(SCALARS), *rows))
+    recent = [rng.choice(VECTORS[:FEW]), rng.choice(VECTORS[:FEW]), rng.choice(SCALARS[:FEW])]
+    vectors = [*recent[:2], rng.choice(VECTORS), *streams, *streams, *rows]
     count = source_count(op, dst)
     if op == Op.SWAP:
         codes = [rng.choice(vectors)]
@@ -595,7 +599,7 @@ def _end_in_loop(rng: random.Random, case: VectorCase, instructions: _Code) -> V
 
 
 def _readers(instructions: Sequence[Instruction], stream: int) -> list[int]:
-    return [i for i, each in enumerate(instructions) if 32 + stream in each.sources]
+    return [i for i, each in enumerate(instructions) if STREAMS[stream] in each.sources]
 
 
 def _with_input(case: VectorCase, stream: int, new: Descriptor | None) -> VectorCommand:
@@ -633,7 +637,7 @@ def _row_register_beyond(rng: random.Random, case: VectorCase, instructions: _Co
     for position, loops in enumerate(_depths(instructions)):
         each = instructions[position]
         if Op.CHUNKS in loops and each.form == Form.ALU and not each.one and kind_of(each.dst) == Kind.VECTOR:
-            instructions[position] = dataclasses.replace(each, dst=40 + rng.randrange(2))
+            instructions[position] = dataclasses.replace(each, dst=rng.choice(ROW_REGISTERS))
             return _replaced(case, instructions, position, _BEYOND)
     return None
 

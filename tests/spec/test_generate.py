@@ -14,7 +14,7 @@ from echo_npu.commands.packets import ExtensionPacket, NpuCommandPacket
 from echo_npu.formats import FORMATS
 from echo_npu.spec import contract as generated
 from echo_npu.spec import registers as regs
-from echo_npu.spec.instructions import BANKS, INSTRUCTIONS, Op
+from echo_npu.spec.instructions import BANKS, BUILTIN_ENTRY, INSTRUCTIONS, Op
 from echo_npu.spec.memory_map import MEMORY_REGIONS
 from echo_npu.vector.isa import Instruction
 from echo_sim.contract import CHANNELS, KNOBS, MEMORY_BYTES, STATISTICS, CaseOperation
@@ -131,6 +131,7 @@ def test_python_has_the_instruction_set() -> None:
         assert (facts.form, facts.sources, facts.accumulates) == (each.form, each.sources, each.accumulates)
     operands = [(each.name, each.first, each.count) for each in CONTRACT.operands]
     assert [(name, first, count) for name, _, first, count in BANKS] == operands
+    assert CONTRACT.builtin_entry == BUILTIN_ENTRY
     for field in CONTRACT.word("instruction").fields:
         value = (1 << field.width) - 1
         if field.name != "opcode":
@@ -232,6 +233,19 @@ def test_cpp_says_what_the_contract_says(tmp_path: Path) -> None:
         **{f"kState{camel(each.name)}": each.code for each in CONTRACT.states},
         **{f"kErr{camel(each.name)}": each.code for each in CONTRACT.errors},
         **{f"kOpcode{camel(each.name)}": each.code for each in CONTRACT.opcodes},
+        **{f"kOpcodes[{place}]": each.code for place, each in enumerate(CONTRACT.opcodes)},
+        "sizeof kOpcodes": 4 * len(CONTRACT.opcodes),
+        "sizeof kOpcodeNames": 8 * len(CONTRACT.opcodes),
+        **{
+            f"k{camel(packet.name)}Word{camel(each.name)}": each.offset // 4
+            for packet in CONTRACT.packets
+            for field in packet.fields
+            for each in (field, *field.parts)
+        },
+        "kVectorExtensions": CONTRACT.packet("vector_extension").slots,
+        **{f"kDescriptor{camel(each.name)}": each.shift for each in CONTRACT.word("descriptor").fields},
+        "32 * kDescriptorWords": CONTRACT.word("descriptor").bits,
+        "kBuiltinEntry": CONTRACT.builtin_entry,
         **{f"kReg{camel(name)}": register.offset for name, register in regs.REGISTERS.items()},
         **{f"k{camel(each.name)}": int(each) for each in CaseOperation},
         **{
@@ -239,8 +253,12 @@ def test_cpp_says_what_the_contract_says(tmp_path: Path) -> None:
             for name, k in KNOBS.items()
         },
     }
-    lines = ['#include "contract.hpp"', "using namespace echo;"]
+    lines = ["#include <string_view>", '#include "contract.hpp"', "using namespace echo;"]
     lines += [f"static_assert({name} == {value}ull);" for name, value in wanted.items()]
+    lines += [
+        f'static_assert(std::string_view(kOpcodeNames[{place}]) == "{each.name}");'
+        for place, each in enumerate(CONTRACT.opcodes)
+    ]
     source = tmp_path / "check.cpp"
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
     board = ROOT / "runtime/echo_sim/board"

@@ -1,6 +1,8 @@
 """Verification has an entry for every opcode of the contract; a failure names the file that lacks one."""
 
 import random
+import subprocess
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
@@ -8,9 +10,11 @@ import pytest
 
 from echo_npu.commands.packets import OPCODES, Opcode, as_commands, memcpy_packets
 from echo_sim.config import load_config
+from echo_sim.places import BOARD
 from tb.checking import accepted, loaded_programs
 from tb.functional import samples
 from tb.functional.plan import OPCODE_LABELS
+from tb.repository import ROOT
 from tb.scoreboards import accuracy
 from tb.stimulus.closing import ClosingMaker
 from tb.stimulus.programs import ProgramMaker
@@ -19,6 +23,8 @@ from tb.uvm.sequences import ALL_KINDS
 
 SMALL = load_config("small")
 DRAWS = 400
+BENCH = ROOT / "tests/rtl/command/command_processor/command_processor_check.cpp"
+"""Draws commands in C++, so the compiler says what it lacks."""
 
 
 def names(opcodes: set[int]) -> set[str]:
@@ -48,6 +54,24 @@ def test_random_programs_have_every_opcode(place: str) -> None:
     kinds = maker.kinds if "stimulus" in place else [getattr(maker, kind) for kind in ALL_KINDS]
     drawn = {as_commands(maker.draw(kinds))[0].packet.opcode for _ in range(DRAWS)}
     assert names(set(OPCODES) - drawn) == set(), f"{place} never draws them"
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"), [(0x70, "kOpcodeFill"), (0x55, "the contract has this opcode"), (None, "")]
+)
+def test_the_bench_of_the_command_processor_names_an_opcode_that_it_does_not_draw(
+    code: int | None, complaint: str, tmp_path: Path
+) -> None:
+    text = (BOARD / "contract.hpp").read_text(encoding="utf-8")
+    if code is not None:
+        text = text.replace("enum Opcode : uint32_t {", f"enum Opcode : uint32_t {{ kOpcodeFill = {code},")
+        text = text.replace("kOpcodes[] = {", "kOpcodes[] = { kOpcodeFill,")
+    (tmp_path / "contract.hpp").write_text(text, encoding="utf-8")
+    (tmp_path / "svdpi.h").write_text("typedef unsigned svBitVecVal;\n", encoding="utf-8")
+    command = ["g++", "-std=c++17", "-fsyntax-only", f"-I{tmp_path}", str(BENCH)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (code is None), done.stderr
+    assert complaint in done.stderr
 
 
 def test_an_opcode_without_an_entry_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ PARTIALS: Final = 16
 """Partial results of an accumulator."""
 INPUTS: Final = 4
 """Input streams."""
+BUILTIN_ENTRY: Final = 0x80000000
+"""Entry of the program of ADD_TENSOR, which is not in program memory."""
 
 
 class Op(IntEnum):

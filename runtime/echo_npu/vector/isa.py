@@ -26,6 +26,7 @@ from echo_npu.spec.instructions import (
 __all__ = [
     "ACCUMULATING",
     "CHUNK_MULTIPLE",
+    "CODES_OF",
     "FOLDED",
     "IMMEDIATE",
     "IOTA",
@@ -87,6 +88,11 @@ OPERAND_NAMES: Final[dict[int, str]] = {
 OPERAND_CODES: Final[dict[str, int]] = {name: code for code, name in OPERAND_NAMES.items()}
 
 _KINDS: Final[dict[int, Kind]] = {first + i: kind for _, kind, first, count in BANKS for i in range(count)}
+
+CODES_OF: Final[dict[Kind, list[int]]] = {
+    kind: [code for code, each in _KINDS.items() if each == kind] for kind in Kind
+}
+"""The operand codes of each kind, in their order."""
 
 _DESTINATIONS: Final = frozenset({Kind.VECTOR, Kind.SCALAR, Kind.ROW_REGISTER, Kind.OUT, Kind.ACCUMULATOR})
 _SOURCES: Final = frozenset(Kind) - {Kind.ACCUMULATOR, Kind.OUT}

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from echo_npu.vector.disassembler import describe, disassemble
 from echo_npu.vector.immediates import immediate_bits
 from echo_npu.vector.isa import (
+    CODES_OF,
     IMMEDIATE,
     OPERAND_NAMES,
     OUT,
@@ -199,10 +200,8 @@ class Builder:
         self._constants: dict[int, Operand] = {}  # by their bits
         self._used: set[Operand] = set()  # every register that was ever given out
         self._free = {
-            Kind.VECTOR: [Operand(code) for code in range(16)],
-            Kind.SCALAR: [Operand(16 + i) for i in range(16)],
-            Kind.ACCUMULATOR: [Operand(36 + i) for i in range(4)],
-            Kind.ROW_REGISTER: [Operand(40 + i) for i in range(2)],
+            kind: [Operand(code) for code in CODES_OF[kind]]
+            for kind in (Kind.VECTOR, Kind.SCALAR, Kind.ACCUMULATOR, Kind.ROW_REGISTER)
         }
         self.out = Operand(OUT)
         self.iota = operand("iota")

@@ -172,6 +172,91 @@ enum Opcode : uint32_t {
     kOpcodeLoadProgram = 6,
     kOpcodeSync = 255,
 };
+// In the order of the contract.
+constexpr Opcode kOpcodes[] = {
+    kOpcodeNop,
+    kOpcodeMatmul,
+    kOpcodeAddTensor,
+    kOpcodeMemcpy,
+    kOpcodeVector,
+    kOpcodeGather,
+    kOpcodeLoadProgram,
+    kOpcodeSync,
+};
+constexpr const char* kOpcodeNames[] = {
+    "NOP",
+    "MATMUL",
+    "ADD_TENSOR",
+    "MEMCPY",
+    "VECTOR",
+    "GATHER",
+    "LOAD_PROGRAM",
+    "SYNC",
+};
+
+// First words of the fields of packets, counted on from one slot to the next.
+enum CommandWord : uint32_t {
+    kCommandWordOpcode = 0,
+    kCommandWordFlags = 1,
+    kCommandWordSrc1Addr = 2,
+    kCommandWordSrc2Addr = 4,
+    kCommandWordDstAddr = 6,
+    kCommandWordParam = 8,
+    kCommandWordM = 8,
+    kCommandWordK = 10,
+    kCommandWordN = 12,
+    kCommandWordAlpha = 14,
+    kCommandWordReserved = 15,
+};
+enum ExtensionWord : uint32_t {
+    kExtensionWordMagic = 0,
+    kExtensionWordBatch0 = 1,
+    kExtensionWordRowStride = 2,
+    kExtensionWordRows = 5,
+    kExtensionWordBatch0Stride = 6,
+    kExtensionWordBatch1 = 9,
+    kExtensionWordBatch1Stride = 10,
+    kExtensionWordColumnVectors = 13,
+    kExtensionWordRowScales = 14,
+    kExtensionWordRowScalesHigh = 15,
+};
+enum VectorExtensionWord : uint32_t {
+    kVectorExtensionWordMagic1 = 0,
+    kVectorExtensionWordEntry = 1,
+    kVectorExtensionWordBatch0 = 2,
+    kVectorExtensionWordBatch1 = 3,
+    kVectorExtensionWordS2Addr = 4,
+    kVectorExtensionWordS3Addr = 5,
+    kVectorExtensionWordParams = 6,
+    kVectorExtensionWordS2AddrHigh = 13,
+    kVectorExtensionWordS3AddrHigh = 14,
+    kVectorExtensionWordTableRows = 15,
+    kVectorExtensionWordMagic2 = 16,
+    kVectorExtensionWordDescriptorsLow = 17,
+    kVectorExtensionWordMagic3 = 32,
+    kVectorExtensionWordDescriptorsHigh = 33,
+};
+constexpr uint32_t kVectorExtensions = 3;
+
+// Lowest bits of the fields of a stream descriptor.
+enum DescriptorBit : uint32_t {
+    kDescriptorRowStride = 0,
+    kDescriptorBatch0Stride = 32,
+    kDescriptorBatch1Stride = 64,
+    kDescriptorSegStride = 96,
+    kDescriptorSegLen = 128,
+    kDescriptorSegs = 160,
+    kDescriptorPasses = 180,
+    kDescriptorSize = 184,
+    kDescriptorPack = 186,
+    kDescriptorBcast = 187,
+    kDescriptorEnable = 188,
+    kDescriptorReserved = 189,
+};
+constexpr uint32_t kDescriptorWords = 6;
+
+// Entry of the program of ADD_TENSOR, which is not in program memory.
+constexpr uint32_t kBuiltinEntry = 0x80000000;
 
 // ---- the memory model ----
 

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -22,10 +23,24 @@
 #include "contract.hpp"
 #include "svdpi.h"
 
+#pragma GCC diagnostic error "-Wswitch"  // an opcode that draw_command does not know
+
 namespace {
 
 constexpr uint32_t kDepth = 16, kPages = 6, kPage = 0x1000, kBase = 0x100000, kRing = 0x200000, kBeatWords = 8,
-                   kBeats = 2, kMostSlots = 65535;
+                   kBeats = echo::kPacketWords / kBeatWords, kPacketBytes = 4 * echo::kPacketWords, kMostSlots = 65535;
+// Words of a command's packet.
+constexpr uint32_t kOpcode = echo::kCommandWordOpcode, kFlags = echo::kCommandWordFlags,
+                   kSrc1 = echo::kCommandWordSrc1Addr, kSrc2 = echo::kCommandWordSrc2Addr,
+                   kDst = echo::kCommandWordDstAddr, kM = echo::kCommandWordM, kK = echo::kCommandWordK,
+                   kN = echo::kCommandWordN;
+constexpr uint32_t kNoOpcode = 0x55;
+constexpr bool is_opcode(uint32_t code) {
+    for (uint32_t each : echo::kOpcodes)
+        if (each == code) return true;
+    return false;
+}
+static_assert(!is_opcode(kNoOpcode), "the contract has this opcode: choose another one for bad packets");
 constexpr int kPatience = 3000;  // clocks without any progress
 
 uint64_t random_state;
@@ -52,17 +67,17 @@ std::deque<std::string> story;             // of the last clocks, for the reader
 uint64_t met[kApart + 1][kEvents][kEvents];    // [clocks later][earlier][later]
 
 // ---- what must have occurred, beside the pairs ----
-constexpr uint32_t kMostParts = 3;  // extensions of a command
-constexpr uint32_t kOwners = 3;     // of errors of memory
-enum Situation { sRetired, sRefused = sRetired + 8, sWindowParts = sRefused + 8, sRingParts = sWindowParts + 3,
-                 sWindowWait = sRingParts + 3, sRingWait = sWindowWait + kMostParts,
+constexpr int kOpcodes = int(std::size(echo::kOpcodes));
+constexpr uint32_t kMostParts = echo::kVectorExtensions;  // extensions of a command
+constexpr uint32_t kOwners = 3;                           // of errors of memory
+enum Situation { sRetired, sRefused = sRetired + kOpcodes, sWindowParts = sRefused + kOpcodes,
+                 sRingParts = sWindowParts + 3, sWindowWait = sRingParts + 3, sRingWait = sWindowWait + kMostParts,
                  sDropped = sRingWait + kMostParts, sUnread = sDropped + kMostParts, sPartReset = sUnread + kMostParts,
                  sLoadBehind = sPartReset + kMostParts, sLoadSwept, sGapFilled, sLoadFailed, sLoadTimeout, sLoadReset,
                  sEntryLoaded, sEntryAtEnd, sEntryBeyond, sEntryFirst, sEntryLater, sDoneAndError, sDoneAndOverdue,
                  sErrorAndOverdue, sErrorAndFault, sFaultAndOverdue, sTwoEngines, sYoungerFirst, sSamePair,
                  sResetAndClear, sResetAndStop, sHeldAlone, sThree, sFarSlot, sFarTail, sFarBack, sReported, kSituations = sReported + kOwners * kOwners };
 uint64_t seen[kSituations];
-const char* const kOpcodes[] = {"NOP", "MATMUL", "ADD_TENSOR", "MEMCPY", "VECTOR", "GATHER", "LOAD_PROGRAM", "SYNC"};
 const char* const kOwnerNames[] = {"the matrix engine", "the vector engine", "its younger product"};
 constexpr uint32_t kParts[] = {0, 1, kMostParts};  // numbers of extensions that a command may have
 const char* const kOthers[] = {
@@ -80,8 +95,8 @@ const char* const kOthers[] = {
     "a tail beyond these slots behind a head that is not", "a tail among such slots, refused"};
 std::string name_of(int situation) {
     const auto number = [](uint32_t value) { return std::to_string(value); };
-    if (situation < sRefused) return std::string("a retired ") + kOpcodes[situation - sRetired];
-    if (situation < sWindowParts) return std::string("a refused ") + kOpcodes[situation - sRefused];
+    if (situation < sRefused) return std::string("a retired ") + echo::kOpcodeNames[situation - sRetired];
+    if (situation < sWindowParts) return std::string("a refused ") + echo::kOpcodeNames[situation - sRefused];
     if (situation < sRingParts) return number(kParts[situation - sWindowParts]) + " extensions from the window";
     if (situation < sWindowWait) return number(kParts[situation - sRingParts]) + " extensions from the ring";
     if (situation < sRingWait) return "wait for the window, extension " + number(situation - sWindowWait + 1);
@@ -94,10 +109,13 @@ std::string name_of(int situation) {
     return std::string("a reported error of ") + kOwnerNames[owner] + " in the clock of one of " + kOwnerNames[other];
 }
 void saw(int situation, bool happened = true) { seen[situation] += happened; }
+void saw_opcode(Situation first, uint32_t opcode) {
+    for (int place = 0; place < kOpcodes; ++place) saw(first + place, echo::kOpcodes[place] == opcode);
+}
 
 // ---- commands ----
 struct Command {
-    uint32_t words[16] = {}, extensions[kMostParts][16] = {};
+    uint32_t words[echo::kPacketWords] = {}, extensions[kMostParts][echo::kPacketWords] = {};
     uint32_t parts = 0, taken_parts = 0;       // extensions
     bool matrix = false, vector = false, fence = false, irq = false;
     uint32_t kind = 0, entry = 0;              // of a command of the vector engine
@@ -120,7 +138,6 @@ struct Slot {
 // ---- program memory, as the vector engine has it ----
 constexpr uint32_t kProgramWords = 4096;
 enum Kind : uint32_t { kProgram, kCopy, kGather, kLoad };
-constexpr uint32_t kBuiltin = 0x80000000;
 struct Programs {
     uint32_t loaded = 0, filled = 0, first = 0, end = 0, sweep = 0;
     bool open = false;
@@ -132,7 +149,7 @@ struct Programs {
         else if (sweep) --sweep;
         else if (filling()) ++filled;
         if (completes) loaded = std::max(loaded, end), filled = std::max(filled, end), open = false;
-        if (begins) open = true, first = load.entry, end = load.entry + load.words[8];
+        if (begins) open = true, first = load.entry, end = load.entry + load.words[kM];
     }
 };
 Programs programs;
@@ -159,9 +176,12 @@ uint32_t drawn;
 uint32_t vector_magic[kMostParts];
 void add_parts(Command& c, uint32_t parts) {
     c.parts = parts;
-    c.words[1] |= uint32_t(parts > 0) << echo::kFlagExt;
+    c.words[kFlags] |= uint32_t(parts > 0) << echo::kFlagExt;
     for (uint32_t i = 0; i < parts; ++i)
-        c.extensions[i][0] = (parts == 1) ? echo::kExtensionMagic : vector_magic[i];
+        c.extensions[i][echo::kExtensionWordMagic] = (parts == 1) ? echo::kExtensionMagic : vector_magic[i];
+}
+uint32_t& extension_word(Command& c, uint32_t word) {  // of all extensions
+    return c.extensions[word / echo::kPacketWords][word % echo::kPacketWords];
 }
 
 void draw_matmul(Command& c, const uint32_t* from, uint32_t to) {
@@ -169,7 +189,8 @@ void draw_matmul(Command& c, const uint32_t* from, uint32_t to) {
     // Few destinations are wide: those of one or two elements meet other ranges at their ends.
     const uint32_t n = chance(60) ? 1 : 1 + draw(128), m = 1 + draw(2), k = 1 + draw(n == 1 ? 256 : 6);
     c.matrix = true;
-    w[0] = echo::kOpcodeMatmul, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = m, w[10] = k, w[12] = n;
+    w[kOpcode] = echo::kOpcodeMatmul, w[kSrc1] = from[0], w[kSrc2] = from[1], w[kDst] = to;
+    w[kM] = m, w[kK] = k, w[kN] = n;
     c.reads = {{from[0], from[0] + 4 * m * k - 1}, {from[1], from[1] + 4 * k * n - 1}};
     c.writes = {to, to + 4 * m * n - 1};
     bool vectors = false;
@@ -177,12 +198,12 @@ void draw_matmul(Command& c, const uint32_t* from, uint32_t to) {
         add_parts(c, 1);
         if (chance(50)) {
             vectors = true;
-            w[1] |= 1u << echo::kFlagColScale, c.extensions[0][13] = from[2];
+            w[kFlags] |= 1u << echo::kFlagColScale, extension_word(c, echo::kExtensionWordColumnVectors) = from[2];
             c.reads.push_back({from[2], from[2] + 4 * n - 1});
         }
         if (chance(50)) {
             vectors = true;
-            w[1] |= 1u << echo::kFlagRowScale, c.extensions[0][14] = from[3];
+            w[kFlags] |= 1u << echo::kFlagRowScale, extension_word(c, echo::kExtensionWordRowScales) = from[3];
             c.reads.push_back({from[3], from[3] + 4 * m - 1});
         }
     }
@@ -194,15 +215,27 @@ void draw_vector(Command& c, const uint32_t* from, uint32_t to) {
     uint32_t* w = c.words;
     const uint32_t length = 1 + draw(256), rows = 1 + draw(2);
     c.entry = (promised && chance(97)) ? (chance(30) ? promised - 1 : draw(promised)) : promised + draw(3);
-    w[0] = echo::kOpcodeVector, w[2] = from[0], w[4] = from[1], w[6] = to, w[8] = rows, w[12] = length;
+    w[kOpcode] = echo::kOpcodeVector, w[kSrc1] = from[0], w[kSrc2] = from[1], w[kDst] = to;
+    w[kM] = rows, w[kN] = length;
     add_parts(c, kMostParts);
-    c.extensions[0][1] = c.entry, c.extensions[0][4] = from[2], c.extensions[0][5] = from[3];
+    extension_word(c, echo::kVectorExtensionWordEntry) = c.entry;
+    extension_word(c, echo::kVectorExtensionWordS2Addr) = from[2];
+    extension_word(c, echo::kVectorExtensionWordS3Addr) = from[3];
     const uint32_t bytes = 4 * length * rows, all = 4;
+    constexpr uint32_t kHalf = echo::kVectorExtensionWordMagic3 - echo::kVectorExtensionWordDescriptorsLow;
     for (uint32_t stream = 0; stream <= all; ++stream) {
         if (stream < all && chance(50)) continue;
-        const uint32_t word = 6 * stream;  // of both halves of the list, 15 words each behind their magics
-        const uint32_t values[] = {4 * length, 0, 0, 0, length, 1 | uint32_t(stream < all) << 20 | 1u << 28};
-        for (uint32_t i = 0; i < 6; ++i) c.extensions[1 + (word + i) / 15][1 + (word + i) % 15] = values[i];
+        auto set = [&](uint32_t field, uint32_t value) {
+            const uint32_t word = echo::kDescriptorWords * stream + field / 32;  // of both halves of the list
+            const uint32_t place = word < kHalf ? echo::kVectorExtensionWordDescriptorsLow + word
+                                                : echo::kVectorExtensionWordDescriptorsHigh + word - kHalf;
+            extension_word(c, place) |= value << field % 32;
+        };
+        set(echo::kDescriptorRowStride, 4 * length);
+        set(echo::kDescriptorSegLen, length);
+        set(echo::kDescriptorSegs, 1);
+        set(echo::kDescriptorPasses, stream < all);
+        set(echo::kDescriptorEnable, 1);
         if (stream < all) c.reads.push_back({from[stream], from[stream] + bytes - 1});
     }
     c.writes = {to, to + bytes - 1};
@@ -217,28 +250,28 @@ void draw_load(Command& c, const uint32_t* from, uint32_t to) {
     else if (chance(5)) first = programs.loaded + draw(20);
     first = std::min(first, kProgramWords - count);
     c.kind = kLoad, c.entry = first;
-    w[0] = echo::kOpcodeLoadProgram, w[2] = from[0] & ~7u, w[6] = to, w[8] = count, w[10] = first;
-    c.reads = {{w[2], w[2] + 8 * count - 1}};
+    w[kOpcode] = echo::kOpcodeLoadProgram, w[kSrc1] = from[0] & ~7u, w[kDst] = to, w[kM] = count, w[kK] = first;
+    c.reads = {{w[kSrc1], w[kSrc1] + 8 * count - 1}};
 }
 
 void draw_other(Command& c, const uint32_t* from, uint32_t to, uint32_t opcode) {
     uint32_t* w = c.words;
-    w[0] = opcode, w[2] = from[0], w[6] = to;
+    w[kOpcode] = opcode, w[kSrc1] = from[0], w[kDst] = to;
     uint32_t bytes = 1 + draw(2048);
     if (opcode == echo::kOpcodeMemcpy) {
         c.kind = kCopy;
-        w[8] = bytes;
+        w[kM] = bytes;
         c.reads = {{from[0], from[0] + bytes - 1}};
         if (chance(30)) add_parts(c, 1);
     } else if (opcode == echo::kOpcodeAddTensor) {
-        c.entry = kBuiltin;
-        w[4] = from[1], w[8] = 1 + draw(512), bytes = 4 * w[8];
+        c.entry = echo::kBuiltinEntry;
+        w[kSrc2] = from[1], w[kM] = 1 + draw(512), bytes = 4 * w[kM];
         c.reads = {{from[0], from[0] + bytes - 1}, {from[1], from[1] + bytes - 1}};
     } else {
         c.kind = kGather;
         const uint32_t row = 1 + draw(16);
-        w[4] = from[1], w[8] = 1 + draw(100), w[10] = 1 + draw(100), w[12] = row, bytes = w[8] * row;
-        c.reads = {{from[0], from[0] + w[10] * row - 1}, {from[1], from[1] + 4 * w[8] - 1}};
+        w[kSrc2] = from[1], w[kM] = 1 + draw(100), w[kK] = 1 + draw(100), w[kN] = row, bytes = w[kM] * row;
+        c.reads = {{from[0], from[0] + w[kK] * row - 1}, {from[1], from[1] + 4 * w[kM] - 1}};
     }
     c.writes = {to, to + bytes - 1};
 }
@@ -247,7 +280,7 @@ void draw_other(Command& c, const uint32_t* from, uint32_t to, uint32_t opcode) 
 uint32_t broken(const Command& c, uint32_t& address) {
     const bool early = c.bad == echo::kErrBadOpcode || c.bad == echo::kErrBadFlags || c.bad == echo::kErrBadExtension
                        || c.bad == echo::kErrBadDimension;
-    const bool beyond = c.words[0] == echo::kOpcodeVector && c.entry >= programs.loaded;
+    const bool beyond = c.words[kOpcode] == echo::kOpcodeVector && c.entry >= programs.loaded;
     address = (beyond && !early) ? c.entry : c.bad_addr;
     return (beyond && !early) ? uint32_t(echo::kErrBadProgram) : c.bad;
 }
@@ -255,19 +288,19 @@ uint32_t broken(const Command& c, uint32_t& address) {
 // Break a rule of any kind, if the command has it.
 void spoil(Command& c, uint32_t id) {
     uint32_t* w = c.words;
-    const uint32_t opcode = w[0];
+    const uint32_t opcode = w[kOpcode];
     const bool load = opcode == echo::kOpcodeLoadProgram;
-    auto alone = [&c] { c.parts = 0, c.words[1] &= ~(1u << echo::kFlagExt); };
+    auto alone = [&c] { c.parts = 0, c.words[kFlags] &= ~(1u << echo::kFlagExt); };
     switch (draw(7)) {
-        case 0: c.bad = echo::kErrBadOpcode, w[0] = 0x55, alone(); break;
-        case 1: c.bad = echo::kErrBadFlags, w[1] |= 1u << 29, alone(); break;
+        case 0: c.bad = echo::kErrBadOpcode, w[kOpcode] = kNoOpcode, alone(); break;
+        case 1: c.bad = echo::kErrBadFlags, w[kFlags] |= 1u << 29, alone(); break;
         case 2:
             if (c.fence) return;
-            c.bad = echo::kErrBadDimension, w[load ? 10 : 8] = load ? kProgramWords : 0;
+            c.bad = echo::kErrBadDimension, w[load ? kK : kM] = load ? kProgramWords : 0;
             break;
         case 3: {
             if (c.fence || opcode == echo::kOpcodeMemcpy) return;
-            uint32_t& place = w[load ? 2 : opcode == echo::kOpcodeVector ? 6 : 4];
+            uint32_t& place = w[load ? kSrc1 : opcode == echo::kOpcodeVector ? kDst : kSrc2];
             c.bad = echo::kErrMisaligned, c.bad_addr = ++place;
             break;
         }
@@ -275,40 +308,55 @@ void spoil(Command& c, uint32_t id) {
             if (opcode == echo::kOpcodeVector) c.bad = echo::kErrBadExtension, alone();
             break;
         case 5:
-            if (c.parts) c.bad = echo::kErrBadExtension, c.extensions[draw(c.parts)][0] ^= 1u << draw(32);
+            if (c.parts) c.bad = echo::kErrBadExtension, c.extensions[draw(c.parts)][echo::kExtensionWordMagic] ^= 1u << draw(32);
             break;
         default:
-            if (!c.fence) c.bad = echo::kErrRegisterWindow, c.bad_addr = w[load ? 2 : 6] = echo::kRegistersBase + 8 * id;
+            if (!c.fence) c.bad = echo::kErrRegisterWindow, c.bad_addr = w[load ? kSrc1 : kDst] = echo::kRegistersBase + 8 * id;
     }
+}
+
+// What a kind below kKinds stands for. An opcode that is never drawn is a situation that never occurs.
+constexpr uint32_t kKinds = 40;
+echo::Opcode opcode_of(uint32_t kind) {
+    if (kind < 4) return echo::kOpcodeNop;
+    if (kind < 6) return echo::kOpcodeSync;
+    if (kind < 22) return echo::kOpcodeMatmul;
+    if (kind < 26) return echo::kOpcodeMemcpy;
+    if (kind < 29) return echo::kOpcodeAddTensor;
+    if (kind < 32) return echo::kOpcodeGather;
+    return (kind < 37 && (promised || chance(20))) ? echo::kOpcodeVector : echo::kOpcodeLoadProgram;
 }
 
 Pointer draw_command() {
     auto c = std::make_shared<Command>();
     uint32_t* w = c->words;
-    const uint32_t kind = draw(40), id = drawn++ % 256;
+    const uint32_t kind = draw(kKinds), id = drawn++ % 256;
     const uint32_t dst = draw(kPages);
     const uint32_t to = (chance(5) ? kRing : kBase + dst * kPage) + 4 * id;  // some write the ring
     uint32_t from[4];
     for (uint32_t& each : from) each = kBase + (dst + 1 + draw(kPages - 1)) % kPages * kPage + 4 * draw(256);
     c->irq = chance(30);
-    w[1] = uint32_t(c->irq) << echo::kFlagIrq;
-    c->fence = kind < 6;
-    if (c->fence) w[0] = kind < 4 ? echo::kOpcodeNop : echo::kOpcodeSync;
-    else if (kind < 22) draw_matmul(*c, from, to);
-    else if (kind < 26) draw_other(*c, from, to, echo::kOpcodeMemcpy);
-    else if (kind < 29) draw_other(*c, from, to, echo::kOpcodeAddTensor);
-    else if (kind < 32) draw_other(*c, from, to, echo::kOpcodeGather);
-    else if (kind < 37 && (promised || chance(20))) draw_vector(*c, from, to);
-    else draw_load(*c, from, to);
+    w[kFlags] = uint32_t(c->irq) << echo::kFlagIrq;
+    const echo::Opcode opcode = opcode_of(kind);
+    switch (opcode) {  // without a default: the compiler names an opcode that is missing
+        case echo::kOpcodeNop:
+        case echo::kOpcodeSync: c->fence = true, w[kOpcode] = opcode; break;
+        case echo::kOpcodeMatmul: draw_matmul(*c, from, to); break;
+        case echo::kOpcodeMemcpy:
+        case echo::kOpcodeAddTensor:
+        case echo::kOpcodeGather: draw_other(*c, from, to, opcode); break;
+        case echo::kOpcodeVector: draw_vector(*c, from, to); break;
+        case echo::kOpcodeLoadProgram: draw_load(*c, from, to); break;
+    }
     c->vector = !c->fence && !c->matrix;
     if (chance(3)) spoil(*c, id);
-    if (c->kind == kLoad && !c->bad) promised = std::max(promised, c->entry + w[8]);
+    if (c->kind == kLoad && !c->bad) promised = std::max(promised, c->entry + w[kM]);
     return c;
 }
 void words_of(const Slot& slot, uint32_t* words) {
-    memset(words, 0, 64);
+    memset(words, 0, kPacketBytes);
     if (!slot.command) return;
-    memcpy(words, slot.part ? slot.command->extensions[slot.part - 1] : slot.command->words, 64);
+    memcpy(words, slot.part ? slot.command->extensions[slot.part - 1] : slot.command->words, kPacketBytes);
 }
 
 // ---- inputs of the clock, and what the model knows ----
@@ -498,11 +546,11 @@ void drive_engines() {
     if (!beats.empty() && --beat_in <= 0) {
         Beat& beat = beats.front();
         if (beat.part == 0 && (in.errors || in.fault) && chance(50)) beat.fails = true;
-        uint32_t words[16];
+        uint32_t words[echo::kPacketWords];
         words_of(ring[beat.slot], words);
         in.data_valid = true;
         memcpy(in.beat, words + beat.part * kBeatWords, sizeof in.beat);
-        if (beat.fails) in.fetch_error = true, in.fetch_error_addr = kBase + 64 * beat.slot;
+        if (beat.fails) in.fetch_error = true, in.fetch_error_addr = kBase + kPacketBytes * beat.slot;
         beat_in = chance(80) ? 1 : int(draw(10));
     }
 }
@@ -516,7 +564,7 @@ void take(const Slot& slot, bool from_ring) {
     }
     Command& command = *slot.command;
     if (from_ring) {
-        const std::pair<uint32_t, uint32_t> all{kRing, kRing + 64 * size - 1};
+        const std::pair<uint32_t, uint32_t> all{kRing, kRing + kPacketBytes * size - 1};
         for (const Pointer& each : pending)
             demand(!each->started || each->done || !meet(each->writes, all), "a packet was taken that may be overwritten");
         demand(fetched[(head + size - 1) % size] > ring_done, "a packet was taken that was overwritten since");
@@ -537,11 +585,9 @@ void take(const Slot& slot, bool from_ring) {
     pending.push_back(slot.command);
 }
 
-int place_of(uint32_t opcode) { return opcode == echo::kOpcodeSync ? 7 : int(opcode); }
-
 void note_refusal(const Command& command, uint32_t rule) {
-    if (command.words[0] != 0x55) saw(sRefused + place_of(command.words[0]));
-    if (command.words[0] != echo::kOpcodeVector) return;
+    saw_opcode(sRefused, command.words[kOpcode]);
+    if (command.words[kOpcode] != echo::kOpcodeVector) return;
     saw(sEntryAtEnd, rule == echo::kErrBadProgram && command.entry == programs.loaded);
     saw(sEntryBeyond, rule == echo::kErrBadProgram && command.entry > programs.loaded);
     const bool beyond = command.entry >= programs.loaded;
@@ -611,7 +657,7 @@ void starts(bool matrix, uint32_t dst, uint32_t kind, uint32_t entry) {
         break;
     }
     uint32_t address;
-    if (!found || found->fence || broken(*found, address) || !found->whole || found->matrix != matrix || found->words[6] != dst) {
+    if (!found || found->fence || broken(*found, address) || !found->whole || found->matrix != matrix || found->words[kDst] != dst) {
         demand(false, "another command started than the next one");
         return;
     }
@@ -634,7 +680,7 @@ void starts(bool matrix, uint32_t dst, uint32_t kind, uint32_t entry) {
         saw(sLoadSwept, found->swept);
         saw(sGapFilled, found->entry > programs.filled);
     }
-    saw(sEntryLoaded, found->words[0] == echo::kOpcodeVector && found->entry_missed);
+    saw(sEntryLoaded, found->words[kOpcode] == echo::kOpcodeVector && found->entry_missed);
     saw(sThree, under_way == 2);
     saw(sHeldAlone, matrix && found->waits.size() == 1 && found->waits[0]->vector);
     if (matrix) found->odd = odd, odd = !odd;
@@ -689,7 +735,7 @@ void ends() {
         if (!(in.done >> (work == &vector_work) & 1)) continue;
         Command& command = *work->front().command;
         command.done = true;
-        if (meet(command.writes, {kRing, kRing + 64 * size - 1})) ring_done = clock_no;
+        if (meet(command.writes, {kRing, kRing + kPacketBytes * size - 1})) ring_done = clock_no;
         work->pop_front();
     }
     if (was_oldest && watchdog && age >= watchdog && !pending.front()->done && !pending.front()->error)
@@ -724,7 +770,7 @@ bool retires(bool vector_retire, bool irq) {
     demand(front.fence ? !front.bad : front.started && front.done && !front.error, "a command retired that is not over");
     demand(vector_retire == front.vector, "vector_retire_o");
     demand(irq == front.irq, "irq_command_o");
-    saw(sRetired + place_of(front.words[0]));
+    saw_opcode(sRetired, front.words[kOpcode]);
     const int parts = front.parts > 1 ? 2 : int(front.parts);
     saw((front.from_ring ? sRingParts : sWindowParts) + parts);
     pending.pop_front();
@@ -793,9 +839,9 @@ extern "C" void cp_drive(svBitVecVal* inputs, svBitVecVal* packet, svBitVecVal* 
         drive_engines();
         drive_host();
     }
-    uint32_t words[16];
+    uint32_t words[echo::kPacketWords];
     words_of(in.packet, words);
-    memcpy(packet, words, 64);
+    memcpy(packet, words, kPacketBytes);
     memcpy(beat, in.beat, sizeof in.beat);
     memset(inputs, 0, 32 * 4);
     const bool flags[] = {in.rst_n, in.soft_reset, in.clear, in.doorbell, true, in.tail_write, in.idle, in.fetch_error,
@@ -945,7 +991,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
         beats.pop_front();
     }
     if (desc_valid && in.desc_ready) {
-        const uint32_t first = (uint32_t(desc_addr) - kRing) / 64, slots = uint32_t(desc_bytes) / 64;
+        const uint32_t first = (uint32_t(desc_addr) - kRing) / kPacketBytes, slots = uint32_t(desc_bytes) / kPacketBytes;
         const bool inside = beats.empty() && slots > 0 && first < size && slots <= size - first;
         demand(inside, "a fetch beyond the ring");
         fetch_failed = false;  // the slot that failed is read again: it has been overwritten
@@ -1025,7 +1071,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
         line += " mode " + std::to_string(mode) + ", head " + std::to_string(head_now) + ", tail " + std::to_string(tail)
                 + " of " + std::to_string(size) + ", pending";
         for (const Pointer& each : pending)
-            line += " " + std::to_string(each->words[0]) + (each->parts ? "+" : "") + (each->bad ? "!" : "")
+            line += " " + std::to_string(each->words[kOpcode]) + (each->parts ? "+" : "") + (each->bad ? "!" : "")
                     + (each->started ? "s" : "") + (each->done ? "d" : "") + (each->error ? "e" : "");
         story.push_back(line);
         if (story.size() > 30) story.pop_front();

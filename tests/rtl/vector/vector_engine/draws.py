@@ -15,7 +15,7 @@ from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_control import ProgramFault
 from echo_npu.model.vector_engine import VectorModel
 from echo_npu.model.vector_scatter import first_bad_index, indices_of
-from echo_npu.spec.instructions import INPUTS
+from echo_npu.spec.instructions import BUILTIN_ENTRY, INPUTS
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tb.blocks import parameter
 from tests.rtl.streams import STREAM_BITS
@@ -55,7 +55,6 @@ Counts = tuple[int, int, int]
 """Rows, inner and outer batches."""
 MOST_READ = 100 * MANY
 """Elements of the inputs of a command with counts that are asked for, of all passes: each takes a clock."""
-BUILTIN_ENTRY = 0x8000_0000
 
 Memory = NDArray[np.uint8]
 

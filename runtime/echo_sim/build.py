@@ -24,7 +24,7 @@ from echo_sim.compilers import Compiler, find_compiler
 from echo_sim.designs import Design, npu_design
 from echo_sim.places import PACKAGE, SIM_BUILD
 from echo_sim.processes import run_bounded
-from echo_sim.progress import Progress
+from echo_sim.progress import BuildProgress
 from echo_sim.tools import Verilator, find_libpython, find_verilator
 
 Kind = Literal["fast", "waves", "coverage", "profile"]
@@ -236,7 +236,7 @@ def build(
         _remove_objects_without_sources(directory)
         for file in counts or ():
             shutil.copyfile(file, directory / file.name)
-        progress = Progress(directory.name, directory, quiet)
+        progress = BuildProgress(directory.name, directory, quiet)
         try:
             _compile(target, kind, verilator, compiler, directory, progress.tick, tuned=counts is not None)
         finally:

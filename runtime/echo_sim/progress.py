@@ -11,7 +11,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-class Progress:
+class BuildProgress:
     """One line on standard error while a build runs; rewritten in place on a terminal."""
 
     def __init__(self, name: str, directory: Path, quiet: bool) -> None:

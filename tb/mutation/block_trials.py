@@ -85,16 +85,16 @@ class BlockTrials:
             UnchangedFailsError: a testbench fails without a change.
             SimulationError: a testbench does not run.
         """
-        for tests in blocks_of(file):
-            if (Path(tests).name == Path(file).stem) != own:
+        for testbench in blocks_of(file):
+            if (Path(testbench).name == Path(file).stem) != own:
                 continue
-            with alone(self._folder / f".{Path(tests).name}.lock"):
-                limit = self._limit(tests) if self._measured else REFERENCE_S
-                how, failed = self._run(tests, number, limit)
+            with alone(self._folder / f".{Path(testbench).name}.lock"):
+                limit = self._limit(testbench) if self._measured else REFERENCE_S
+                how, failed = self._run(testbench, number, limit)
                 if how and not self._measured:
-                    self._pass_unchanged(tests, failed)
+                    self._pass_unchanged(testbench, failed)
             if how:
-                return tests, how
+                return testbench, how
         return "", ""
 
     def _pass_unchanged(self, testbench: str, failed: Sequence[str]) -> None:
@@ -105,18 +105,18 @@ class BlockTrials:
                 raise UnchangedFailsError(f"{' '.join(unknown)} fails without a change: {how}")
             self._sound.update(unknown)
 
-    def _limit(self, tests: str) -> float:
-        """Return the seconds after which these tests hang, from their time (with build) without a change.
+    def _limit(self, testbench: str) -> float:
+        """Return the seconds after which a testbench hangs, from its time (with build) without a change.
 
         It is measured once per tree, seed and state of the code, and kept for other users of the tree.
         """
-        kept = self._folder / f".{Path(tests).name}-{self._seed}-{self._state}.seconds"
+        kept = self._folder / f".{Path(testbench).name}-{self._seed}-{self._state}.seconds"
         with contextlib.suppress(OSError, ValueError):
             return MORE_S + FACTOR * float(kept.read_text(encoding="utf-8"))
         started = time.monotonic()
-        how, _ = self._run(tests, 0, REFERENCE_S)
+        how, _ = self._run(testbench, 0, REFERENCE_S)
         if how:
-            raise UnchangedFailsError(f"{tests} fails without a change: {how}")
+            raise UnchangedFailsError(f"{testbench} fails without a change: {how}")
         seconds = time.monotonic() - started
         kept.write_text(f"{seconds:.1f}", encoding="utf-8")
         return MORE_S + FACTOR * seconds

@@ -18,7 +18,7 @@ from echo_sim.config import NpuConfig
 from echo_sim.designs import read_file_list
 from echo_sim.places import SIM_BUILD
 from echo_sim.processes import run_bounded
-from echo_sim.progress import Progress
+from echo_sim.progress import BuildProgress
 from echo_sim.tools import find_python_tool
 from tb.netlist import mapping, table
 from tb.netlist.mapping import TO_SMALL_CELLS
@@ -71,7 +71,7 @@ def netlist(config: NpuConfig, rtl: Path, *, quiet: bool = False) -> Path:
     KEPT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="making-", dir=KEPT) as name:
         made = Path(name)
-        progress = Progress(f"{config.name}-netlist", made, quiet)
+        progress = BuildProgress(f"{config.name}-netlist", made, quiet)
         shutil.copytree(rtl, made / "rtl")
         files = [path.relative_to(rtl).as_posix() for path in sources]
         _yosys(made, "words", _to_words(config, files))

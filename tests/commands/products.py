@@ -12,6 +12,9 @@ from echo_npu.spec.status import State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench
 
+LAYOUTS: Final = ("nn", "nt", "tn", "tt")
+"""How a and b are stored: n as they are, t transposed."""
+
 SPECIAL: Final = np.array(
     [
         0x00000000, 0x80000000, 0x00000001, 0x80000001, 0x007FFFFF, 0x00800000, 0x80800000, 0x3F800000,
@@ -52,6 +55,11 @@ def elements(tb: NpuTestbench, dtype: DataType, *shape: int) -> NDArray[Any]:
 def outs(dtype: DataType) -> tuple[OutType, ...]:
     """Return the types that a product of these operands can have."""
     return tuple(OutType) if dtype == DataType.INT8 else (OutType.FLOAT32, OutType.OWN)
+
+
+def transposes(layout: str) -> dict[str, bool]:
+    """Return the arguments of `MatmulTrial` for one of `LAYOUTS`."""
+    return {"trans_a": layout[0] == "t", "trans_b": layout[1] == "t"}
 
 
 class MatmulTrial:

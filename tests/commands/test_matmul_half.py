@@ -21,13 +21,16 @@ from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
 from tests.commands.outcomes import refused
-from tests.commands.products import SPECIAL, SPECIALS, MatmulTrial, around, elements, run_all
-
-LAYOUTS = ["nn", "nt", "tn", "tt"]
-
-
-def transposes(layout: str) -> dict[str, bool]:
-    return {"trans_a": layout[0] == "t", "trans_b": layout[1] == "t"}
+from tests.commands.products import (
+    LAYOUTS,
+    SPECIAL,
+    SPECIALS,
+    MatmulTrial,
+    around,
+    elements,
+    run_all,
+    transposes,
+)
 
 
 @npu_test(layout=LAYOUTS)

@@ -10,19 +10,24 @@ from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.status import State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
-from tests.commands.products import SPECIAL, SPECIALS, MatmulTrial, around, elements, outs, run_all
+from tests.commands.products import (
+    LAYOUTS,
+    SPECIAL,
+    SPECIALS,
+    MatmulTrial,
+    around,
+    elements,
+    outs,
+    run_all,
+    transposes,
+)
 
 NARROW = [DataType.BF16, DataType.FP16, DataType.INT8]
-LAYOUTS = ["nn", "nt", "tn", "tt"]
 
 
 def depth(tb: NpuTestbench, dtype: DataType) -> int:
     """Return how much of K one pass through the array takes."""
     return tb.config.array_rows * (4 if dtype == DataType.INT8 else 1)
-
-
-def transposes(layout: str) -> dict[str, bool]:
-    return {"trans_a": layout[0] == "t", "trans_b": layout[1] == "t"}
 
 
 def vectors(tb: NpuTestbench, m: int, n: int) -> dict[str, np.ndarray]:

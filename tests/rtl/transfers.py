@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from cocotb.triggers import RisingEdge
+
+from tests.rtl.handshakes import HandshakeSource
 
 PAGE = 4096
 MAX_BURST = 16
@@ -122,6 +124,30 @@ async def submit(dut: Any, transfer: Transfer) -> None:
     while not dut.desc_ready_o.value:
         await RisingEdge(dut.clk_i)
     dut.desc_valid_i.value = 0
+
+
+class TransferTestbench(Protocol):
+    """A testbench that goes clock by clock, as far as `reset_in_traffic` needs it.
+
+    Attributes: transfers (queued for the module).
+    """
+
+    transfers: HandshakeSource
+
+    def draw(self) -> None:
+        """Queue transfers."""
+
+    async def clock(self, *, in_reset: bool = False) -> None:
+        """Do one clock."""
+
+
+async def reset_in_traffic(testbench: TransferTestbench) -> None:
+    """Reset in the midst of traffic."""
+    for _ in range(random.choice((1, 1, 3))):
+        if random.random() < 0.5:
+            testbench.draw()
+            testbench.transfers.chance = 1.0
+        await testbench.clock(in_reset=True)
 
 
 async def until_idle(dut: Any, most: int = 5000) -> None:

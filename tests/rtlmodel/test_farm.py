@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 import echo_npu
-from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from echo_npu.backends.rtlfarm.chunk import Deviation, RunChunk
 from echo_npu.backends.rtlfarm.pool import LocalWorkers
 from echo_npu.backends.rtlfarm.replay import replay_chunk
@@ -24,16 +23,11 @@ from echo_npu.spec.status import ErrorCode
 from echo_sim.numerals import choose_seed
 from echo_sim.run import RUNS
 from tests.rtlmodel import programs
-from tests.runtime.backends.farm_work import Work, layers, random_work
+from tests.runtime.backends.farm_work import Work, farm_of, layers, random_work
 
 pytestmark = pytest.mark.sim
 
 CONFIG = "small"
-
-
-def farm_of(device: echo_npu.Device) -> RtlfarmBackend:
-    assert isinstance(device.backend, RtlfarmBackend)
-    return device.backend
 
 
 def runners_of(device: echo_npu.Device) -> list[ChunkRunner]:

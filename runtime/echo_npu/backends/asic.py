@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
-from echo_npu.backends.base import check_whole, refuse_options
+from echo_npu.backends.base import check_whole
 from echo_npu.backends.board.card import CardBackend
 from echo_npu.backends.board.files import SystemFiles
-from echo_npu.backends.board.options import check_clock, check_offset
+from echo_npu.backends.board.options import CardOptions, check_clock, check_offset
 from echo_npu.backends.board.vfio import VfioTransport
 from echo_npu.errors import BackendError
-from echo_sim.config import load_config
 
 _ADDRESS = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 
 
 @dataclass(frozen=True, slots=True)
-class AsicOptions:
+class AsicOptions(CardOptions):
     """The options of `echo_npu.open("asic", ...)` besides the configuration, which the device must have.
 
     Attributes:
@@ -68,17 +65,7 @@ class AsicBackend(CardBackend):
     name = "asic"
     description = "a PCIe device by VFIO, with its memory in the host"
     word = "device"
-
-    @classmethod
-    def open(cls, config: str, options: Mapping[str, Any]) -> AsicBackend:
-        return cls.open_with(SystemFiles(), config, options)
-
-    @classmethod
-    def open_with(cls, files: SystemFiles, config: str, options: Mapping[str, Any]) -> AsicBackend:
-        """Do as `open` through given system calls."""
-        refuse_options(cls.name, options, [option.name for option in fields(AsicOptions)])
-        chosen, loaded = AsicOptions(**options), load_config(config)
-        return cls(chosen.open(files), loaded, chosen.clock_mhz)
+    options_class = AsicOptions
 
 
 BACKEND = AsicBackend

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Literal, get_args
 
-from echo_npu.backends.base import refuse_options
 from echo_npu.backends.board.card import CardBackend
 from echo_npu.backends.board.files import SystemFiles
-from echo_npu.backends.board.options import check_clock, check_offset
+from echo_npu.backends.board.options import CardOptions, check_clock, check_offset
 from echo_npu.backends.board.transport import Transport
 from echo_npu.backends.board.uio import UioTransport
 from echo_npu.backends.board.xdma import XdmaTransport
 from echo_npu.errors import BackendError
-from echo_sim.config import load_config
 
 Way = Literal["xdma", "uio"]
 _DEFAULTS: dict[str, str] = {"xdma": "/dev/xdma0", "uio": "/dev/uio0"}
 
 
 @dataclass(frozen=True, slots=True)
-class FpgaOptions:
+class FpgaOptions(CardOptions):
     """The options of `echo_npu.open("fpga", ...)` besides the configuration, which the card must have.
 
     Attributes:
@@ -82,17 +79,7 @@ class FpgaBackend(CardBackend):
 
     name = "fpga"
     description = "an FPGA card by Xilinx' XDMA driver, or a board by UIO and u-dma-buf"
-
-    @classmethod
-    def open(cls, config: str, options: Mapping[str, Any]) -> FpgaBackend:
-        return cls.open_with(SystemFiles(), config, options)
-
-    @classmethod
-    def open_with(cls, files: SystemFiles, config: str, options: Mapping[str, Any]) -> FpgaBackend:
-        """Do as `open` through given system calls."""
-        refuse_options(cls.name, options, [option.name for option in fields(FpgaOptions)])
-        chosen, loaded = FpgaOptions(**options), load_config(config)
-        return cls(chosen.open(files), loaded, chosen.clock_mhz)
+    options_class = FpgaOptions
 
 
 BACKEND = FpgaBackend

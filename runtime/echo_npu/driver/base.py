@@ -3,12 +3,16 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.commands.packets import Command
 from echo_npu.vector.program import Program
+
+STAND_IN_ENTRY: Final = 0x8000_0000
+"""The entry of vector program i, while its place is not known yet, is this plus i."""
 
 
 class DeviceDriver(ABC):

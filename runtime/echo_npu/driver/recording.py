@@ -10,7 +10,7 @@ The result is a `RecordedProgram`. A run does what the recorded calls would do i
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.checks import check_slots
 from echo_npu.commands.packets import Command, Opcode, load_program_command, memcpy_command
 from echo_npu.commands.vector_command import entry_of, placed
-from echo_npu.driver.base import DeviceDriver
+from echo_npu.driver.base import STAND_IN_ENTRY, DeviceDriver
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.driver.hardware import HardwareDriver
 from echo_npu.driver.recorded_memory import RecordedMemory
@@ -28,9 +28,6 @@ from echo_npu.errors import NpuDeviceError, NpuProgramMemoryError, NpuRecordingE
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.tensor import DeviceTensor, TensorDevice
 from echo_npu.vector.program import Program
-
-_ENTRY_BASE: Final = 0x8000_0000
-"""While recording, the entry of vector program i is this plus i: its place is not known yet."""
 
 
 @contextmanager
@@ -129,7 +126,7 @@ class RecordingDriver(DeviceDriver):
             if program.code not in self._numbers:
                 self._numbers[program.code] = len(self._programs)
                 self._programs.append(program)
-        return [_ENTRY_BASE + self._numbers[program.code] for program in programs]
+        return [STAND_IN_ENTRY + self._numbers[program.code] for program in programs]
 
     def entries_for_run(self, programs: Sequence[Program]) -> list[int]:
         return self.entries(programs)
@@ -218,7 +215,7 @@ class RecordingDriver(DeviceDriver):
         return RecordedCommand(command, program)
 
     def _program_of(self, entry: int) -> Program:
-        number = entry - _ENTRY_BASE
+        number = entry - STAND_IN_ENTRY
         if not 0 <= number < len(self._programs):
             raise NpuRecordingError(
                 f"a VECTOR command with entry {entry}: get the entry from load_program() inside the recording"

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from echo_npu.models.records import ModelRun, OpRecord
+from echo_npu.progress_bar import steps_bar
 
 LONGEST_TABLE: Final = 60
 """Lines. In a longer table, operations that differ only in their layer share a line."""
@@ -27,16 +27,8 @@ class ProgressBar:
     """
 
     def __init__(self, title: str, steps: int, *, enabled: bool = True) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[last]}"),
-            console=Console(stderr=True),
-            disable=not enabled,
-        )
-        self._task = self._progress.add_task(escape(title), total=steps, last="starting")
+        self._progress = steps_bar(enabled=enabled)
+        self._task = self._progress.add_task(escape(title), total=steps, now="starting")
         self._cycles = 0
 
     def __enter__(self) -> ProgressBar:
@@ -52,11 +44,11 @@ class ProgressBar:
 
     def say(self, text: str) -> None:
         """Show the present activity."""
-        self._progress.update(self._task, last=escape(text))
+        self._progress.update(self._task, now=escape(text))
 
     def advance(self, text: str, steps: int = 1) -> None:
         """Count steps as done, and show `text`."""
-        self._progress.update(self._task, advance=steps, last=escape(text))
+        self._progress.update(self._task, advance=steps, now=escape(text))
 
     def step(self, record: OpRecord) -> None:
         """Count one operation as done."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from echo_npu import debug
 from echo_npu.commands.packets import PACKET_BYTES, Command, Flags, Opcode
 from echo_npu.device import Device
-from echo_npu.driver.base import DeviceDriver
+from echo_npu.driver.base import STAND_IN_ENTRY, DeviceDriver
 from echo_npu.driver.hardware import HardwareDriver
 from echo_npu.ops.methods import OpMethods
 from echo_npu.spec.contract import COMMAND_OFFSETS, EXTENSION_OFFSETS, VECTOR_EXTENSION_WORDS
@@ -36,7 +36,6 @@ _LAST_ADDRESS: Final = 0xFFFF_0000
 _LAST_LARGE_ADDRESS: Final = 1 << 48
 _WORD: Final = 4
 _GAP: Final = 1 << 12
-_FIRST_ENTRY: Final = 0x8000_0000
 _FIRST_PARAMETER: Final = 0xEC70_A500
 
 
@@ -192,7 +191,7 @@ class _CollectingDriver(DeviceDriver):
             if program.code not in self._numbers:
                 self._numbers[program.code] = len(self.programs)
                 self.programs.append(program)
-        return [_FIRST_ENTRY + self._numbers[program.code] for program in programs]
+        return [STAND_IN_ENTRY + self._numbers[program.code] for program in programs]
 
     def entries_for_run(self, programs: Sequence[Program]) -> list[int]:
         return self.entries(programs)
@@ -256,7 +255,7 @@ def _plan(driver: _CollectingDriver, owners: list[int], count: int, specs: Seque
         fields = [*_ADDRESSES]
         if packet.opcode == Opcode.VECTOR:
             fields += _VECTOR_ADDRESSES
-            entries.append((at + _VECTOR_ENTRY, _word(data, _VECTOR_ENTRY) - _FIRST_ENTRY))
+            entries.append((at + _VECTOR_ENTRY, _word(data, _VECTOR_ENTRY) - STAND_IN_ENTRY))
             for byte in _VECTOR_PARAMETERS:
                 number = _word(data, byte) - _FIRST_PARAMETER
                 if 0 <= number < PACKET_BYTES:

@@ -1,4 +1,4 @@
-"""What a farm of simulations, or of functional models in their place, is given to do."""
+"""A farm of simulations, or of functional models in their place, and what it is given to do."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -6,10 +6,17 @@ from typing import Any, TypeAlias
 import numpy as np
 
 import echo_npu
+from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from tests.rtlmodel import programs
 
 Work: TypeAlias = Callable[[echo_npu.Device], Any]
 """Works on a device, and returns what it has found."""
+
+
+def farm_of(device: echo_npu.Device) -> RtlfarmBackend:
+    """Return the backend of a device that is a farm."""
+    assert isinstance(device.backend, RtlfarmBackend)
+    return device.backend
 
 
 def random_work(seed: int) -> Work:

@@ -11,7 +11,6 @@ import pytest
 import echo_npu
 from echo_npu.backends.cmodel import CmodelBackend
 from echo_npu.backends.rtlfarm import runner
-from echo_npu.backends.rtlfarm.backend import RtlfarmBackend
 from echo_npu.backends.rtlmodel import Options
 from echo_npu.commands.checked import CheckedCommand
 from echo_npu.commands.packets import Command
@@ -114,9 +113,3 @@ def simulations(monkeypatch: pytest.MonkeyPatch) -> type[ModelSimulation]:
 def opened(**options: Any) -> echo_npu.Device:
     """Open the farm; `simulations` is in force."""
     return echo_npu.open("rtlfarm", config=CONFIG, **options)
-
-
-def farm_of(device: echo_npu.Device) -> RtlfarmBackend:
-    """Return the backend of a device that `opened` has opened."""
-    assert isinstance(device.backend, RtlfarmBackend)
-    return device.backend

@@ -28,7 +28,8 @@ from echo_npu.spec.memory_map import MEMORY_SIZE
 from tb.repository import ROOT
 from tests.processes import eventually
 from tests.refusals import refuses
-from tests.runtime.backends.model_simulation import ModelSimulation, farm_of, opened, simulations
+from tests.runtime.backends.farm_work import farm_of
+from tests.runtime.backends.model_simulation import ModelSimulation, opened, simulations
 
 __all__ = ["simulations"]
 

@@ -22,7 +22,8 @@ from tests.processes import eventually
 from tests.refusals import refuses
 from tests.rtlmodel.dask_processes import DaskProcesses, harmed_products, products
 from tests.runtime.backends import model_preload
-from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened, simulations
+from tests.runtime.backends.farm_work import farm_of
+from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, opened, simulations
 
 __all__ = ["simulations"]
 

@@ -18,7 +18,8 @@ from echo_npu.commands.packets import Command
 from echo_npu.errors import BackendError, RtlMismatchError
 from echo_npu.model.memory import DeviceMemory
 from tests.refusals import refuses
-from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened, simulations
+from tests.runtime.backends.farm_work import farm_of
+from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, opened, simulations
 from tests.runtime.backends.test_rtlfarm_cluster import _Client
 
 __all__ = ["simulations"]

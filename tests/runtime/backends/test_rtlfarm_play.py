@@ -31,8 +31,8 @@ from echo_npu.register_ops import WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State
 from echo_npu.vector.assembler import assemble
-from tests.runtime.backends.farm_work import Work
-from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened, simulations
+from tests.runtime.backends.farm_work import Work, farm_of
+from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, opened, simulations
 
 __all__ = ["simulations"]
 

@@ -12,7 +12,8 @@ from echo_npu.commands.packets import Command, Opcode
 from echo_npu.errors import SimulatorError
 from echo_npu.model.memory import DeviceMemory
 from tests.processes import eventually
-from tests.runtime.backends.model_simulation import ModelSimulation, farm_of, opened, simulations
+from tests.runtime.backends.farm_work import farm_of
+from tests.runtime.backends.model_simulation import ModelSimulation, opened, simulations
 
 __all__ = ["simulations"]
 

@@ -13,8 +13,8 @@ from echo_npu.backends.rtlmodel import Options
 from echo_npu.commands.vector_command import Stream
 from echo_npu.vector.assembler import assemble
 from echo_sim.numerals import choose_seed
-from tests.runtime.backends.farm_work import Work, layers, random_work
-from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, farm_of, opened, simulations
+from tests.runtime.backends.farm_work import Work, farm_of, layers, random_work
+from tests.runtime.backends.model_simulation import CONFIG, ModelSimulation, opened, simulations
 
 __all__ = ["simulations"]
 

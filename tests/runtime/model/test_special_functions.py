@@ -1,7 +1,7 @@
 """The instructions exp, rcp and rsqrt: tables, error against float64, special values, rounding."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +13,8 @@ from echo_npu.model import vector_alu as alu
 from echo_npu.model.special_functions import Words, exp, rcp, rsqrt
 from echo_npu.spec.special_functions import COEFFICIENTS, LOG2_E, SEGMENTS
 from spec.special_functions import LOG2_E_BITS, tables
+
+pytestmark = pytest.mark.usefixtures("without_warnings")
 
 INFINITY = 0x7F80_0000
 NAN = 0x7FC0_0000
@@ -187,9 +189,3 @@ def test_every_exponent(name: str) -> None:
     finite = true < 2.0**128 - 2.0**103
     assert np.all(function(a[~finite]) == INFINITY)
     assert error(function(a[finite]), true[finite]).max() < BOUNDS[name]
-
-
-@pytest.fixture(autouse=True)
-def _without_warnings() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield

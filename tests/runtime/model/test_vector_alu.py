@@ -4,7 +4,7 @@ import itertools
 import math
 import random
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -13,6 +13,8 @@ import pytest
 from echo_npu.model import vector_alu as alu
 from echo_npu.vector import Op
 from tests.runtime.model.special_definitions import exp_value, rcp_value, rsqrt_value
+
+pytestmark = pytest.mark.usefixtures("without_warnings")
 
 NAN = 0x7FC00000
 CORNERS = [
@@ -26,12 +28,6 @@ CORNERS = [
     0x7FFFFFFF, 0x0000FC00, 0x00007C00, 0x00007C01, 0x00000400, 0x000003FF, 0x12345678,
 ]  # fmt: skip
 INFINITY = 0x7F800000
-
-
-@pytest.fixture(autouse=True)
-def _without_warnings() -> Iterator[None]:
-    with np.errstate(all="ignore"):
-        yield
 
 
 def is_nan(bits: int) -> bool:

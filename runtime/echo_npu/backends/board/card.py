@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import Any, ClassVar, Final, NoReturn
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, ClassVar, Final, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.backends.base import Backend, check_register
+from echo_npu.backends.base import Backend, check_register, refuse_options
+from echo_npu.backends.board.files import SystemFiles
+from echo_npu.backends.board.options import CardOptions
 from echo_npu.backends.board.transport import Transport
 from echo_npu.errors import (
     NpuBusError,
@@ -25,7 +28,7 @@ from echo_npu.model.memory import memory_map_of
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
 from echo_npu.spec.status import ALL_IRQS, State
-from echo_sim.config import NpuConfig
+from echo_sim.config import NpuConfig, load_config
 
 _ALL_ONES: Final = 0xFFFF_FFFF
 """What a read over PCIe returns when nothing answers."""
@@ -81,6 +84,18 @@ class CardBackend(Backend):
 
     has_cycles = True
     word: ClassVar[str] = "card"
+    options_class: ClassVar[type[CardOptions]]
+
+    @classmethod
+    def open(cls, config: str, options: Mapping[str, Any]) -> Self:
+        return cls.open_with(SystemFiles(), config, options)
+
+    @classmethod
+    def open_with(cls, files: SystemFiles, config: str, options: Mapping[str, Any]) -> Self:
+        """Do as `open` through given system calls."""
+        refuse_options(cls.name, options, [option.name for option in fields(cls.options_class)])
+        chosen, loaded = cls.options_class(**options), load_config(config)
+        return cls(chosen.open(files), loaded, chosen.clock_mhz)
 
     def __init__(self, transport: Transport, config: NpuConfig, clock_mhz: float) -> None:
         self.transport = transport

@@ -1,6 +1,27 @@
-"""Checks that the options of the backends of real hardware share."""
+"""What the options of the backends of real hardware share."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 from echo_npu.backends.base import check_number
+from echo_npu.backends.board.files import SystemFiles
+from echo_npu.backends.board.transport import Transport
+
+
+@dataclass(frozen=True, slots=True)
+class CardOptions(ABC):
+    """The options of a backend besides the configuration.
+
+    Attributes: clock_mhz (the NPU's clock).
+    """
+
+    @property
+    @abstractmethod
+    def clock_mhz(self) -> float: ...
+
+    @abstractmethod
+    def open(self, files: SystemFiles) -> Transport:
+        """Open the card."""
 
 
 def check_offset(name: str, value: object, multiple: int) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
 from echo_npu.backends.rtlfarm.pool import Load
+from echo_npu.progress_bar import steps_bar
 
 
 class FarmProgress:
@@ -18,15 +16,7 @@ class FarmProgress:
     """
 
     def __init__(self, *, enabled: bool) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[now]}"),
-            console=Console(stderr=True),
-            disable=not enabled,
-        )
+        self._progress = steps_bar(enabled=enabled)
         self._task = self._progress.add_task("RTL chunks", total=None, now="")
         self._began: float | None = None
 

@@ -21,6 +21,7 @@ from tests.rtl.transfers import (
     bursts_of,
     bytes_as_beats,
     draw_anywhere,
+    reset_in_traffic,
     rows_as_one,
 )
 
@@ -295,14 +296,6 @@ class DmaReadTestbench:
                 transfer = Transfer(transfer.addr // BUS * BUS, row_bytes, random.randint(2, 9), row_bytes)
             self.transfers.values.append(transfer.bits)
 
-    async def reset(self) -> None:
-        """Reset in the midst of traffic."""
-        for _ in range(random.choice((1, 1, 3))):
-            if random.random() < 0.5:
-                self.draw()
-                self.transfers.chance = 1.0
-            await self.clock(in_reset=True)
-
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
@@ -324,7 +317,7 @@ async def random_traffic(dut: Any) -> None:
         elif end < 0.6:
             await testbench.abort()
         elif end < 0.8:
-            await testbench.reset()
+            await reset_in_traffic(testbench)
     await testbench.end()
 
 

@@ -14,7 +14,7 @@ from tests.rtl.handshakes import HandshakeSource, Ready, vary
 from tests.rtl.progress import until
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, reset
-from tests.rtl.transfers import Transfer, bursts_of, bytes_as_beats, draw_anywhere
+from tests.rtl.transfers import Transfer, bursts_of, bytes_as_beats, draw_anywhere, reset_in_traffic
 
 CONFIGURATIONS = [
     {"DataWidth": 64, "BufferBeats": 32, "Bursts": 32},
@@ -308,14 +308,6 @@ class DmaWriteTestbench:
         for _ in range(random.choice((0, 0, 3))):
             await self.clock(abort=True)
 
-    async def reset(self) -> None:
-        """Reset in the midst of traffic."""
-        for _ in range(random.choice((1, 1, 3))):
-            if random.random() < 0.5:
-                self.draw()
-                self.transfers.chance = 1.0
-            await self.clock(in_reset=True)
-
 
 @cocotb.test()
 async def random_traffic(dut: Any) -> None:
@@ -337,5 +329,5 @@ async def random_traffic(dut: Any) -> None:
         elif end < 0.7:
             await testbench.abort()
         elif end < 0.9:
-            await testbench.reset()
+            await reset_in_traffic(testbench)
     await testbench.end()

@@ -20,15 +20,18 @@ from echo_npu.spec.contract import (
     DESCRIPTOR_BATCH0_STRIDE,
     DESCRIPTOR_BATCH1_STRIDE,
     DESCRIPTOR_ENABLE,
+    DESCRIPTOR_PASSES,
     DESCRIPTOR_ROW_STRIDE,
     DESCRIPTOR_SEG_LEN,
     DESCRIPTOR_SEGS,
+    DESCRIPTOR_SIZE,
     MAX_BATCH,
     MAX_DIM,
     VECTOR_EXTENSION_WORDS,
     VECTOR_EXTENSIONS,
     ExtensionFields,
 )
+from echo_npu.spec.entries import Field
 from echo_npu.spec.instructions import INPUTS
 from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 
@@ -48,6 +51,14 @@ _DESCRIPTORS: Final = tuple(
 """The words of its descriptors."""
 _DESCRIPTOR: Final = len(_DESCRIPTORS) // (INPUTS + 1)
 """Words of a descriptor; the output's is the last."""
+_STRIDE, _LENGTH, _SHAPE = (
+    field.shift // 32 for field in (DESCRIPTOR_ROW_STRIDE, DESCRIPTOR_SEG_LEN, DESCRIPTOR_SEGS)
+)
+"""Words of a descriptor with the row's stride, a segment's length, and the fields below."""
+_SEGS, _PASSES, _SIZE, _ENABLE = (
+    Field(field.shift % 32, field.width)
+    for field in (DESCRIPTOR_SEGS, DESCRIPTOR_PASSES, DESCRIPTOR_SIZE, DESCRIPTOR_ENABLE)
+)
 _WIDE: Final = tuple(_COMMAND[name] for name in ("src1_addr", "src2_addr", "dst_addr", "m", "k", "n"))
 """The lower words of a command packet's fields of 64 bits."""
 
@@ -212,13 +223,14 @@ def rescattered(rng: random.Random, slots: Sequence[bytes]) -> Slots:
     )
     indices, output = _DESCRIPTORS[-2 * _DESCRIPTOR : -_DESCRIPTOR], _DESCRIPTORS[-_DESCRIPTOR:]
     if rng.random() < 0.9:
-        words[indices[4]], words[indices[5]] = rng.choice((1, 2)), 1 | 1 << 20 | 1 << 28
+        words[indices[_LENGTH]] = rng.choice((1, 2))
+        words[indices[_SHAPE]] = _SEGS.put(1) | _PASSES.put(1) | _ENABLE.put(1)
     if rng.random() < 0.2:
-        words[indices[rng.choice((4, 5))]] ^= 1 << rng.randrange(32)
+        words[indices[rng.choice((_LENGTH, _SHAPE))]] ^= 1 << rng.randrange(32)
     if rng.random() < 0.8:  # one segment, and rows that are apart
-        words[output[5]] = words[output[5]] & ~0xF_FFFF | 1
-        row = words[output[4]] * 4 >> (words[output[5]] >> 24 & 3)
-        words[output[0]] = max(0, row + rng.choice((0, 0, 4, 64, -4))) & 0xFFFF_FFFF
+        words[output[_SHAPE]] = words[output[_SHAPE]] & ~_SEGS.mask | _SEGS.put(1)
+        row = words[output[_LENGTH]] * 4 >> _SIZE.get(words[output[_SHAPE]])
+        words[output[_STRIDE]] = max(0, row + rng.choice((0, 0, 4, 64, -4))) & 0xFFFF_FFFF
     return _packed(words)
 
 

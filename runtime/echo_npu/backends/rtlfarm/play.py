@@ -14,6 +14,7 @@ from echo_npu.commands.packets import Flags
 from echo_npu.errors import NpuBusError
 from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs
+from echo_npu.spec.contract import COMMAND_OFFSETS
 from echo_npu.spec.status import ALL_IRQS, END_IRQS, ErrorCode, State, error_name
 from echo_sim.config import load_config
 
@@ -27,9 +28,9 @@ _COUNTERS: Final = tuple(ReadReg(getattr(regs, name) + half) for name in regs.CO
 _LOOK_AT_STATE: Final = ReadReg(regs.STATUS)
 _LOOK_AT_RING: Final = ReadReg(regs.RING_HEAD)
 _PROGRESS: Final = tuple(map(ReadReg, (regs.RETIRED, regs.MACS, regs.READ_BEATS, regs.WRITE_BEATS)))
-_IRQ_BYTE: Final = 4 + (int(Flags.IRQ).bit_length() - 1) // 8
-_IRQ_BIT: Final = int(Flags.IRQ) >> 8 * (_IRQ_BYTE - 4)
-"""Where the flag IRQ is in a packet, whose flags begin at byte 4."""
+_IRQ_BYTE: Final = COMMAND_OFFSETS["flags"] + (int(Flags.IRQ).bit_length() - 1) // 8
+_IRQ_BIT: Final = int(Flags.IRQ) >> 8 * (_IRQ_BYTE - COMMAND_OFFSETS["flags"])
+"""Where the flag IRQ is in a packet."""
 
 
 class DeviationError(Exception):

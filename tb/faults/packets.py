@@ -27,6 +27,7 @@ from echo_npu.spec.contract import (
     DESCRIPTOR_SIZE,
     MAX_BATCH,
     MAX_DIM,
+    PACKET_WORDS,
     VECTOR_EXTENSION_WORDS,
     VECTOR_EXTENSIONS,
     ExtensionFields,
@@ -37,13 +38,11 @@ from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 
 Slots = list[bytes]
 
-_PACKET: Final = PACKET_BYTES // 4
-"""Words of a packet."""
 _COMMAND: Final = {name: offset // 4 for name, offset in COMMAND_OFFSETS.items()}
 """The first word of each field of a command packet."""
-_EXTENSION: Final = {field.name: _PACKET + word for word, field in enumerate(fields(ExtensionFields))}
+_EXTENSION: Final = {field.name: PACKET_WORDS + word for word, field in enumerate(fields(ExtensionFields))}
 """The word of each field of an extension packet, after its command packet."""
-_VECTOR: Final = range(_PACKET, _PACKET * (1 + VECTOR_EXTENSIONS))
+_VECTOR: Final = range(PACKET_WORDS, PACKET_WORDS * (1 + VECTOR_EXTENSIONS))
 """The words of a VECTOR command's extension."""
 _DESCRIPTORS: Final = tuple(
     word for name in ("descriptors_low", "descriptors_high") for word in _VECTOR[VECTOR_EXTENSION_WORDS[name]]
@@ -86,7 +85,7 @@ def shaped_packet(rng: random.Random) -> bytes:
     if rng.random() < 0.2:
         flags ^= 1 << rng.randrange(32)
     words = [opcode, flags]
-    for _ in range(len(words), _PACKET):
+    for _ in range(len(words), PACKET_WORDS):
         words.append(rng.choice((rng.choice(CORNERS), rng.getrandbits(32), rng.randrange(64))))
     if rng.random() < 0.8:
         words[_COMMAND["reserved"]] = 0
@@ -100,7 +99,7 @@ def _packed(words: Sequence[int]) -> Slots:
 
 
 def _words(slots: Sequence[bytes]) -> list[int]:
-    return list(struct.unpack(f"<{_PACKET * len(slots)}I", b"".join(slots)))
+    return list(struct.unpack(f"<{PACKET_WORDS * len(slots)}I", b"".join(slots)))
 
 
 def _packets(data: bytes | bytearray) -> Slots:
@@ -148,7 +147,7 @@ def resized(rng: random.Random, slots: Sequence[bytes]) -> Slots:
         if len(slots) == 1 or rng.random() < 0.4:  # a 64-bit dimension
             struct.pack_into("<Q", data, rng.choice(_DIMENSIONS), value & (1 << 64) - 1)
         else:
-            word = rng.randrange(_PACKET, len(data) // 4)
+            word = rng.randrange(PACKET_WORDS, len(data) // 4)
             (old,) = struct.unpack_from("<I", data, 4 * word)
             # Keep the flags that may share a word with a count.
             kept = rng.choice((0, old & 0xFFF0_0000))

@@ -10,7 +10,6 @@ from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.packets import (
     BLOCKS_SHIFT,
     LEGAL_FLAGS,
-    PACKET_BYTES,
     Flags,
     NpuCommandPacket,
     Opcode,
@@ -22,7 +21,7 @@ from echo_npu.commands.packets import (
     packet_bytes,
 )
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
-from echo_npu.spec.contract import COMMAND_OFFSETS, VECTOR_EXTENSION_WORDS
+from echo_npu.spec.contract import COMMAND_OFFSETS, PACKET_WORDS, VECTOR_EXTENSION_WORDS
 from echo_npu.spec.memory_map import ACTIVATION, REGISTERS, RESERVED, WEIGHT
 from echo_npu.spec.status import ErrorCode
 from echo_sim.config import NpuConfig
@@ -37,13 +36,12 @@ BAD_ENTRY = 280  # no sequence loads other programs there
 
 UNKNOWN_OPCODE = next(code for code in range(256) if code not in set(Opcode))
 
-_PACKET = PACKET_BYTES // 4  # words
 _OPCODE, _FLAGS, _M, _K, _N, _RESERVED, *_ADDRESSES = (
     COMMAND_OFFSETS[name] // 4
     for name in ("opcode", "flags", "m", "k", "n", "reserved", "src1_addr", "src2_addr", "dst_addr")
 )
 _SRC1, _SRC2, _DST = _ADDRESSES
-_ENTRY = _PACKET + VECTOR_EXTENSION_WORDS["entry"].start
+_ENTRY = PACKET_WORDS + VECTOR_EXTENSION_WORDS["entry"].start
 
 Words = list[int]
 Slots = Sequence[Packet]
@@ -96,8 +94,8 @@ def _overlap(pick: random.Random, words: Words) -> None:
 
 
 def _extension(pick: random.Random, words: Words) -> None:
-    if len(words) > _PACKET:
-        words[_PACKET * pick.randrange(1, len(words) // _PACKET)] ^= 1 << pick.randrange(32)
+    if len(words) > PACKET_WORDS:
+        words[PACKET_WORDS * pick.randrange(1, len(words) // PACKET_WORDS)] ^= 1 << pick.randrange(32)
 
 
 def _entry(pick: random.Random, words: Words) -> None:
@@ -163,10 +161,11 @@ class ErrorMaker:
         ]
         while True:
             raw = [packet_bytes(packet) for packet in maker.draw(kinds)]
-            words = list(struct.unpack(f"<{_PACKET * len(raw)}I", b"".join(raw)))
+            words = list(struct.unpack(f"<{PACKET_WORDS * len(raw)}I", b"".join(raw)))
             CHANGES[code](self._random, words)
             broken: Slots = [
-                struct.pack(f"<{_PACKET}I", *words[at : at + _PACKET]) for at in range(0, len(words), _PACKET)
+                struct.pack(f"<{PACKET_WORDS}I", *words[at : at + PACKET_WORDS])
+                for at in range(0, len(words), PACKET_WORDS)
             ]
             packet = NpuCommandPacket.unpack(packet_bytes(broken[0]))
             # If the change adds or removes an extension, the following slots change their meaning.

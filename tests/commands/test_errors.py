@@ -16,7 +16,6 @@ from echo_npu.commands.packets import (
     EPILOGUE_FLAGS,
     LEGAL_FLAGS,
     OUT_SHIFT,
-    PACKET_BYTES,
     ExtensionPacket,
     Flags,
     NpuCommandPacket,
@@ -555,7 +554,10 @@ async def test_writes_while_a_soft_reset_completes(tb: NpuTestbench) -> None:
     assert await tb.state() == (State.IDLE, ErrorCode.NONE, 0, 0, 0)
     for offset in (regs.CONTROL, regs.RING_HEAD, regs.RING_TAIL):
         assert await tb.registers.read(offset) == 0
-    words = [await tb.registers.read(regs.CMD_WINDOW + 4 * index) for index in range(PACKET_BYTES // 4)]
+    words = [
+        await tb.registers.read(regs.CMD_WINDOW + 4 * index)
+        for index in range(regs.REGISTERS["CMD_WINDOW"].count)
+    ]
     assert words == list(struct.unpack("<16I", packet))
     assert tb.memory.shared.bytes[target : target + 64].tobytes() == before
     tb.dram.configure(DEFAULT_TIMING)

@@ -251,6 +251,7 @@ TILE_ALIGNMENT: Final = 64
 """Packed tiles, and the strides between them, are multiples of so many bytes."""
 
 PACKET_BYTES: Final = 64
+PACKET_WORDS: Final = 16
 COMMAND_STRUCT: Final = Struct("<IIQQQ8I")
 PARAM_M: Final = 0
 """The first word of m in `param`."""

@@ -13,14 +13,17 @@ VERSION = 0x004
 """Version of the device contract: a different major number is not compatible."""
 VERSION_MINOR = Field(0, 16)
 VERSION_MAJOR = Field(16, 16)
+VERSION_MASK = 0xFFFFFFFF
 CAP_ARRAY = 0x008
 """Size of the systolic array."""
 CAP_ARRAY_ROWS = Field(0, 16)
 CAP_ARRAY_COLS = Field(16, 16)
+CAP_ARRAY_MASK = 0xFFFFFFFF
 CAP_VECTOR = 0x00C
 """Width of the vector engine and of the memory bus."""
 CAP_VECTOR_LANES = Field(0, 16)
 CAP_VECTOR_DATA_WIDTH = Field(16, 16)
+CAP_VECTOR_MASK = 0xFFFFFFFF
 CAP_TYPES = 0x010
 """One bit for each type that the operands of a matrix product can have, and each block format."""
 CAP_TYPES_FP32 = Field(0, 1)
@@ -31,10 +34,12 @@ CAP_TYPES_Q8_0 = Field(17, 1)
 CAP_TYPES_Q4_0 = Field(18, 1)
 CAP_TYPES_Q4_1 = Field(19, 1)
 CAP_TYPES_HALF_B = Field(24, 1)
+CAP_TYPES_MASK = 0x10E000F
 CAP_QUEUE = 0x014
 """Depth of the on-chip command queue and limit of the ring."""
 CAP_QUEUE_DEPTH = Field(0, 16)
 CAP_QUEUE_RING_MAX_SLOTS_LOG2 = Field(16, 16)
+CAP_QUEUE_MASK = 0xFFFFFFFF
 CAP_SCRATCH_A = 0x018
 """On-chip store of the left operand."""
 CAP_SCRATCH_B = 0x01C
@@ -51,17 +56,20 @@ CAP_MEMORY = 0x030
 """Size of device memory. With 256 MiB of each kind it lies below 4 GiB, with more above."""
 CAP_MEMORY_WEIGHT_MIB = Field(0, 16)
 CAP_MEMORY_ACTIVATION_MIB = Field(16, 16)
+CAP_MEMORY_MASK = 0xFFFFFFFF
 CONTROL = 0x040
 """Pulse bits act when 1 is written and read as 0."""
 CONTROL_SOFT_RESET = Field(0, 1)
 CONTROL_CLEAR_ERROR = Field(1, 1)
 CONTROL_CLEAR_COUNTERS = Field(2, 1)
 CONTROL_RING_ENABLE = Field(3, 1)
+CONTROL_MASK = 0xF
 STATUS = 0x044
 """State of the device and of the on-chip command queue."""
 STATUS_STATE = Field(0, 2)
 STATUS_QUEUE_LEVEL = Field(8, 8)
 STATUS_QUEUE_FULL = Field(16, 1)
+STATUS_MASK = 0x1FF03
 ERROR_CODE = 0x048
 """Why the device is in the ERROR state."""
 ERROR_CODE_CODE = Field(0, 8)
@@ -76,11 +84,13 @@ IRQ_STATUS = 0x060
 IRQ_STATUS_DONE = Field(0, 1)
 IRQ_STATUS_ERROR = Field(1, 1)
 IRQ_STATUS_COMMAND = Field(2, 1)
+IRQ_STATUS_MASK = 0x7
 IRQ_ENABLE = 0x064
 """Which status bits drive the interrupt output."""
 IRQ_ENABLE_DONE = Field(0, 1)
 IRQ_ENABLE_ERROR = Field(1, 1)
 IRQ_ENABLE_COMMAND = Field(2, 1)
+IRQ_ENABLE_MASK = 0x7
 WATCHDOG = 0x068
 """Cycles that a command may take once it is the oldest under way: longer is a TIMEOUT. 0: no limit."""
 AXI_PROT = 0x06C

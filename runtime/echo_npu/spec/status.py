@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from echo_npu.spec.contract import ErrorCode, State
-from echo_npu.spec.registers import IRQ_STATUS_COMMAND, IRQ_STATUS_DONE, IRQ_STATUS_ERROR
+from echo_npu.spec.registers import IRQ_STATUS_DONE, IRQ_STATUS_ERROR, IRQ_STATUS_MASK
 
 __all__ = ["ALL_IRQS", "END_IRQS", "ErrorCode", "NpuStatus", "State", "error_name"]
 
 END_IRQS: Final = IRQ_STATUS_DONE.mask | IRQ_STATUS_ERROR.mask
 """The interrupts that say that the device has stopped working: it is done, or in error."""
-ALL_IRQS: Final = END_IRQS | IRQ_STATUS_COMMAND.mask
+ALL_IRQS: Final = IRQ_STATUS_MASK
 """Every interrupt: bits of IRQ_STATUS and of IRQ_ENABLE."""
 
 

@@ -123,8 +123,11 @@ def _render(text: str, start: int, end: int, edits: Sequence[tuple[int, Edit]]) 
     at, index = start, 0
     while index < len(edits):
         _, first = edits[index]
-        inside = [each for each in edits[index:] if each[1].start < first.end or each[1] == first]
-        same = [each for each in inside if (each[1].start, each[1].end) == (first.start, first.end)]
+        span = (first.start, first.end)
+        # Insertions are empty spans: those at one place are one group.
+        near = [(each, (each[1].start, each[1].end)) for each in edits[index:]]
+        inside = [each for each, its in near if its[0] < first.end or its == span]
+        same = [each for each, its in near if its == span]
         nested = [each for each in inside if each not in same]
         if any(each[1].end > first.end for each in nested):
             raise CrossingError(f"{first.file}: changes cross at character {first.start}")

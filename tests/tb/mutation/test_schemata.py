@@ -52,3 +52,9 @@ def test_identity_names_the_second_of_two() -> None:
     second = Mutant("m.sv", "a <= 1'b0;", "reset", "1'b0", "1'b1", 2, 9, ())
     assert first.identity == "m.sv: a <= 1'b0; | 1'b0 -> 1'b1"
     assert second.identity == f"{first.identity} #2"
+
+
+def test_insertions_at_one_place_come_once_each() -> None:
+    first, second = (Edit("m.sv", "insertion", 0, 0, f"logic {name};\n") for name in "xy")
+    text = body(render(TEXT, [(1, first), (2, second), (3, first)]))
+    assert text == f"logic x;\nlogic y;\n{TEXT}"

@@ -119,6 +119,19 @@ async def test_failed_load(tb: NpuTestbench, via: Path) -> None:
             assert await runs(tb, entry, via) == (not at <= entry < at + 40), entry
 
 
+@npu_test(via=["window", "ring"])
+async def test_load_after_a_sweep(tb: NpuTestbench, via: Path) -> None:
+    """A load right after one that failed, whose words the memory still sweeps: nothing else is to be done."""
+    size = tb.config.program_words
+    code = tb.place(np.concatenate([constant(i) for i in range(size // 2)]))
+    assert await tb.run(load_program_packets(code, size, 0), via) == State.DONE
+    spoil(tb, code, 8)
+    await bus_error(tb, load_program_packets(code, size, 0), ErrorCode.READ_RESPONSE, via, 1)
+    assert await tb.run(load_program_packets(tb.place(constant(7)), 2, 40), via) == State.DONE
+    for entry in (0, 38, 40, 42, size - 2):
+        assert await runs(tb, entry, via) == (entry == 40), entry
+
+
 @npu_test()
 async def test_load_beside_a_failure(tb: NpuTestbench) -> None:
     """A load after a failing product has not begun: it loads nothing, and earlier loads keep working."""

@@ -1,4 +1,4 @@
-"""One pin of the device opens every clock gate, for a scan test; mutants break every enable."""
+"""One pin opens every clock gate, for a scan test; every gate is open in reset; mutants break every enable."""
 
 import re
 from collections import Counter
@@ -18,6 +18,9 @@ SOURCE = "assign clocks_open = test_enable || ClockGating == 0;"
 INSTANCE = re.compile(r"\bclock_gate +(\w+) *\((.*?)\);", re.DOTALL)
 PIN = re.compile(r"\.test_enable_i\b *(?:\(([^)]*)\))?")
 ENABLE = re.compile(r"\.enable_i\b *\((.*?)\),? *(?://.*)?$", re.MULTILINE)
+RESET = re.compile(r"!rst_ni?\b")
+NOT_RESET = {"u_start_gate"}
+"""Gates of registers that no reset sets."""
 CAMPAIGN = re.compile(r"python -m tb mutate --config lockstep-small --where '(.*)'")
 """How docs/verification.md breaks what wakes or holds a unit."""
 
@@ -61,6 +64,44 @@ def test_the_documented_campaign_breaks_every_enable() -> None:
     for enable in enables:
         terms = len(enable.split(" || "))
         assert terms == 1 or broken[enable] >= terms, f"no mutant breaks {enable}"
+
+
+def open_in_reset(enable: str, text: str) -> bool:
+    """Return whether an enable is high in reset: it says so, or what `text` assigns to a name in it does."""
+    seen: set[str] = set()
+    terms = [enable]
+    while terms:
+        term = terms.pop()
+        if RESET.search(term):
+            return True
+        for name in set(re.findall(r"\w+", term)) - seen:
+            seen.add(name)
+            terms += re.findall(rf"\bassign {name}\s*=([^;]*);", text)
+    return False
+
+
+@pytest.mark.parametrize("path", sorted(RTL.rglob("*.sv")), ids=lambda path: path.stem)
+def test_every_gate_is_open_in_reset(path: Path) -> None:
+    """So no register depends on the state that it powers up with."""
+    text = path.read_text(encoding="utf-8")
+    for gate, pins in INSTANCE.findall(text):
+        (enable,) = ENABLE.findall(pins)
+        assert open_in_reset(enable, text) != (gate in NOT_RESET), gate
+
+
+@pytest.mark.parametrize(
+    ("enable", "is_open"),
+    [
+        ("start_i || !rst_ni", True),
+        ("stops", True),
+        ("held", True),
+        ("start_i || busy", False),
+        ("start_i", False),
+    ],
+)
+def test_a_gate_that_rests_in_reset_is_found(enable: str, is_open: bool) -> None:
+    text = "assign stops = abort_i || !rst_ni; assign held = stops || busy; assign busy = busy_q;"
+    assert open_in_reset(enable, text) == is_open
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One pin opens every clock gate, for a scan test; every gate is open in reset; mutants break every enable."""
+"""One pin opens every clock gate, for a scan test; every gate is open in reset; mutants break each enable."""
 
 import re
 from collections import Counter

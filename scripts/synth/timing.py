@@ -5,7 +5,7 @@ each block is mapped once.
 """
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -83,6 +83,14 @@ class _Edges:
         return Delay(self.time[edge], self.gates[edge])
 
 
+_NEVER = Delay(-1.0)
+_Edged = list[Delay]
+"""A delay for rise and one for fall; _NEVER for an edge that nothing leads to."""
+_Step = tuple[int, int, int, Delay]
+"""From which net (negative: a clock), from which of its edges, to which edge of the output, and how long."""
+_BOTH = ((0, 0), (0, 1), (1, 0), (1, 1))
+
+
 def _at(time: float, transition: float, gates: int, start: str) -> _Edges:
     return _Edges([time, time], [transition, transition], [gates, gates], start)
 
@@ -117,7 +125,7 @@ class Analysis:
         self._ends: defaultdict[int, list[tuple[str, Delay]]] = defaultdict(list)
         self._names: dict[int, str] = {}
         self._arrival: dict[int, _Edges] = {}
-        self._delays: dict[int, list[tuple[int, Delay]]] = {}
+        self._steps: dict[int, list[_Step]] = {}
         self.model = TimingModel()
         self._read_ports()
         for name, cell in netlist["cells"].items():
@@ -236,7 +244,7 @@ class Analysis:
             node = self._nodes[net]
             load = self._loads[net]
             found = _Edges([-1.0, -1.0], [0.0, 0.0], [0, 0], "")
-            delays: list[tuple[int, Delay]] = []
+            steps: list[_Step] = []
             latest = -1.0
             for source, arc in node.arcs:
                 if source < 0:
@@ -248,16 +256,15 @@ class Analysis:
                     continue
                 if isinstance(arc, Delay):
                     slowest = given.worst() + arc
-                    delays.append((source, arc))
+                    steps += [(source, cause, edge, arc) for cause, edge in _BOTH]
                     if slowest.time > max(found.time):
                         found = _at(slowest.time, BOX_TRANSITION, slowest.gates, given.start)
                     continue
-                worst = Delay()
                 is_gate = int(source >= 0)  # a register is no gate of a path
                 for edge in (0, 1):
                     for cause in arc.causes[edge]:
                         delay = arc.delay[edge].at(load, given.transition[cause])
-                        worst = max(worst, Delay(delay, is_gate))
+                        steps.append((source, cause, edge, Delay(delay, is_gate)))
                         time = given.time[cause] + delay
                         if time > found.time[edge]:
                             found.time[edge] = time
@@ -266,8 +273,7 @@ class Analysis:
                         if time > latest:
                             latest = time
                             found.start = given.start
-                delays.append((source, worst))
-            self._delays[net] = delays
+            self._steps[net] = steps
             if max(found.time) >= 0:
                 self._arrival[net] = found
 
@@ -302,37 +308,46 @@ class Analysis:
     def _from_registers(self) -> dict[int, Delay]:
         """Return the longest delay from a register, a memory or a box to each net that has one."""
         inputs = {net for _, net in self._bits("input")}
-        found = {net: edges.worst() for net, edges in self._begins.items() if net not in inputs}
-        for net in self._order:
-            given = [
-                delay if source < 0 else found[source] + delay
-                for source, delay in self._delays[net]
-                if source < 0 or source in found
-            ]
-            if given:
-                found[net] = max(given)
-        return found
+        found = {net: [edges.worst()] * 2 for net, edges in self._begins.items() if net not in inputs}
+        self._spread(found, self._order, clocked=True)
+        return {net: max(edges) for net, edges in found.items()}
+
+    def _spread(self, found: dict[int, _Edged], nets: Iterable[int], *, clocked: bool) -> None:
+        """Add to `found` the longest delays to these nets, each behind all that it depends on; with
+        `clocked` those from a clock too."""
+        for net in nets:
+            edges = [_NEVER, _NEVER]
+            for source, cause, edge, delay in self._steps[net]:
+                if source < 0:
+                    begin = Delay() if clocked else _NEVER
+                else:
+                    begin = found[source][cause] if source in found else _NEVER
+                if begin != _NEVER:
+                    edges[edge] = max(edges[edge], begin + delay)
+            if max(edges) != _NEVER:
+                found[net] = edges
 
     def _to_registers(self) -> dict[int, Delay]:
         """Return the longest delay from each net that has one to a register, a memory or into a box."""
-        found: dict[int, Delay] = {}
+        found: dict[int, _Edged] = {}
         for net, ends in self._ends.items():
             given = [delay for end, delay in ends if not end.startswith("output ")]
             if given:
-                found[net] = max(given)
+                found[net] = [max(given)] * 2
         for net in reversed(self._order):
             if net not in found:
                 continue
-            for source, delay in self._delays[net]:
-                if source >= 0:
-                    found[source] = max(found.get(source, Delay(-1.0)), found[net] + delay)
-        return found
+            for source, cause, edge, delay in self._steps[net]:
+                if source >= 0 and found[net][edge] != _NEVER:
+                    edges = found.setdefault(source, [_NEVER, _NEVER])
+                    edges[cause] = max(edges[cause], found[net][edge] + delay)
+        return {net: max(edges) for net, edges in found.items()}
 
     def _reaching_outputs(self) -> set[int]:
         found = {net for _, net in self._bits("output")}
         for net in reversed(self._order):
             if net in found:
-                found.update(source for source, _ in self._delays[net] if source >= 0)
+                found.update(source for source, *_ in self._steps[net] if source >= 0)
         return found
 
     def _from_net(self, start: int, within: set[int]) -> dict[int, Delay]:
@@ -343,12 +358,10 @@ class Analysis:
                 if user in within and user not in cone:
                     cone.add(user)
                     open_nets.append(user)
-        found = {start: Delay()}
-        for net in sorted(cone - {start}, key=self._place.__getitem__):
-            given = [found[source] + delay for source, delay in self._delays[net] if source in found]
-            if given:
-                found[net] = max(given)
-        return found
+        found = {start: [Delay(), Delay()]}
+        reached = cone - {start}
+        self._spread(found, sorted(reached, key=self._place.__getitem__), clocked=False)
+        return {net: max(edges) for net, edges in found.items()}
 
     @cached_property
     def _place(self) -> dict[int, int]:

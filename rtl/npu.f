@@ -49,6 +49,7 @@ vector/row_gatherer.sv
 vector/row_scatterer.sv
 vector/program_memory.sv
 vector/vector_decoder.sv
+vector/special_unit.sv
 vector/vector_alu.sv
 vector/vector_core.sv
 vector/vector_engine.sv

@@ -24,21 +24,20 @@ package special_function_pkg;
     SpecialRsqrt
   } special_t;
 
-  // The first step of the cubic of a segment at x, 24 fraction bits, by Horner's rule with truncated sums. The shift
-  // follows the sum, so that a product and its coefficient are one addition.
-  function automatic logic [63:0] special_cubic_begin(input logic [7:0] segment, input logic [63:0] x);
-    return ((64'(Coefficient2[segment]) << 24) + 64'(Coefficient3[segment]) * x) >> 24;
+  // The three steps of the cubic of a segment at x, 24 fraction bits, by Horner's rule with truncated sums. The shift
+  // follows the sum, so that a product and its coefficient are one addition. The last step gives 2^32 to 2^33, in units
+  // of 2^-32.
+  function automatic logic [63:0] special_step1(input logic [31:0] cubic, input logic [7:0] segment, input logic [63:0] x);
+    return ((64'(Coefficient2[segment]) << 24) + 64'(cubic) * x) >> 24;
   endfunction
-
-  // The cubic: 2^32 to 2^33, in units of 2^-32.
-  function automatic logic [63:0] special_cubic_end(input logic [63:0] begun, input logic [7:0] segment,
-                                                    input logic [63:0] x);
-    logic [63:0] value;
-    value = ((64'(Coefficient1[segment]) << 24) + begun * x) >> 24;
+  function automatic logic [63:0] special_step2(input logic [63:0] value, input logic [7:0] segment, input logic [63:0] x);
+    return ((64'(Coefficient1[segment]) << 24) + value * x) >> 24;
+  endfunction
+  function automatic logic [63:0] special_step3(input logic [63:0] value, input logic [7:0] segment, input logic [63:0] x);
     return (((64'(Coefficient0[segment]) | 64'h1_0000_0000) << 24) + value * x) >> 24;
   endfunction
 
-  // The float32 nearest to a value of special_cubic_end, ties to even, whose bit 32
+  // The float32 nearest to a value of special_step3, ties to even, whose bit 32
   // has this exponent; exponents carry the offset on top of float32's own.
   localparam logic [31:0] Offset = 32'd64;
   function automatic fp32_t special_round(input logic [63:0] value, input logic [31:0] exponent);
@@ -59,11 +58,11 @@ package special_function_pkg;
     return (base > 32'd253 || result > PlusInfinity) ? PlusInfinity : result;
   endfunction
 
-  // A special function up to the first step of its cubic. `known` is the result where `special` says so; else it is the
-  // result's sign.
-  function automatic void alu_special_begin(input fp32_t a, input special_t kind, output logic [63:0] begun,
-                                            output logic [7:0] segment, output logic [63:0] x,
-                                            output logic [31:0] exponent, output logic special, output fp32_t known);
+  // What a special function's cubic needs: segment, coefficient of x^3, x. `known` is the result where `special` says so;
+  // else it is the result's sign.
+  function automatic void special_argument(input fp32_t a, input special_t kind, output logic [7:0] segment,
+                                           output logic [31:0] cubic, output logic [63:0] x,
+                                           output logic [31:0] exponent, output logic special, output fp32_t known);
     logic [31:0] abs_a, sign, mantissa, significand, power, places, odd, rest, beyond;
     logic [63:0] normalized, product;
     logic subnormal, is_exp, is_rcp, negative, nan;
@@ -93,8 +92,8 @@ package special_function_pkg;
                is_rcp ? 8'(32'(Segments) + (mantissa >> 17)) :
                         8'(32'(2 * Segments) + ((odd << 5) | (mantissa >> 18)));
     rest     = is_rcp ? ((~mantissa & 32'h0001_FFFF) << 7) : ((~mantissa & 32'h0003_FFFF) << 6);
+    cubic    = 32'(Coefficient3[segment]);
     x        = is_exp ? (product & 64'hFF_FFFF) : 64'(rest);
-    begun    = special_cubic_begin(segment, x);
     exponent = is_exp ? (32'(product >> 30) - 32'd129 + Offset) :
                is_rcp ? (32'd253 + 2 * Offset - power) :
                         (32'd190 + 2 * Offset - ((power + Offset + 32'd1) >> 1));
@@ -107,21 +106,22 @@ package special_function_pkg;
     known   = nan ? CanonicalNan : (special ? (beyond | known) : known);
   endfunction
 
-  function automatic fp32_t alu_special_end(input logic [63:0] begun, input logic [7:0] segment, input logic [63:0] x,
-                                            input logic [31:0] exponent, input logic special, input fp32_t known);
+  // The result, from the second step of the cubic.
+  function automatic fp32_t special_end(input logic [63:0] value, input logic [7:0] segment, input logic [63:0] x,
+                                        input logic [31:0] exponent, input logic special, input fp32_t known);
     logic [31:0] result;
-    result = special_round(special_cubic_end(begun, segment, x), exponent);
+    result = special_round(special_step3(value, segment, x), exponent);
     return (special ? 32'd0 : result) | known;
   endfunction
 
   // e^a, 1/a or 1/sqrt(a).
   function automatic fp32_t alu_special(input fp32_t a, input special_t kind);
-    logic [63:0] begun, x;
-    logic [31:0] exponent;
+    logic [63:0] x;
+    logic [31:0] cubic, exponent;
     logic [7:0] segment;
     logic special;
     fp32_t known;
-    alu_special_begin(a, kind, begun, segment, x, exponent, special, known);
-    return alu_special_end(begun, segment, x, exponent, special, known);
+    special_argument(a, kind, segment, cubic, x, exponent, special, known);
+    return special_end(special_step2(special_step1(cubic, segment, x), segment, x), segment, x, exponent, special, known);
   endfunction
 endpackage

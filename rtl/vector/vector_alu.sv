@@ -3,16 +3,20 @@
 
 // The arithmetic of all lanes, an instruction word a clock, and the
 // accumulators. Each of an accumulator's sixteen partial results belongs to one
-// lane.
+// lane. What a word does is known a clock before its operands: its accumulator is
+// read in that clock.
 //
 // One fused multiply-add a lane computes all sums and products from selected
-// operands: a + b is a * 1 + b, a * b is a * b + -0. The special functions share
-// one interpolation a lane.
+// operands: a + b is a * 1 + b, a * b is a * b + -0.
 //
-// With Pipeline every word takes two clocks, and one may begin in each. The second
-// clock normalizes and rounds a multiply-add, and ends a special function. An
-// accumulation into the word of the one before, or of an ASET, must begin two clocks
-// behind it, and so must a step of a fold behind the last one.
+// A special function takes a clock more than any other word. A word right behind it
+// takes a clock more too, and so on, up to a clock in which no word ends: results come
+// in the order of their words. Accumulators and folds do not wait for that clock.
+//
+// With Pipeline a word takes two clocks, a special function three. The second clock of
+// a multiply-add normalizes and rounds it. An accumulation into the word of the one
+// before, or of an ASET, must begin two clocks behind it, and so must a step of a fold
+// behind the last one.
 // Reset and clear state: all accumulators zero.
 module vector_alu
   import fp32_pkg::*;
@@ -21,24 +25,27 @@ module vector_alu
   import vector_pkg::*;
 #(
     parameter int unsigned Lanes    = 16,             // a power of two from 2 to 16
-    parameter bit          Pipeline = 1'b0,           // a word takes two clocks
+    parameter bit          Pipeline = 1'b0,           // a word takes a clock more
     parameter int unsigned LaneBits = $clog2(Lanes),  // of a lane's number; derived, not to be set
     parameter int unsigned WordBits = 6 - LaneBits    // of an accumulator word's number; derived, not to be set
 ) (
     input  logic                   clk_i,
     input  logic                   clear_i,       // zero the accumulators
 
-    input  logic                   execute_i,
+    input  logic                   issue_i,       // a word comes, of which this is known:
     input  logic [6:0]             opcode_i,
     input  logic                   accumulate_i,  // accumulator word = op(accumulator word, a)
     input  logic                   fold_i,        // lane 0: result = op(last result, a)
     input  logic                   fold_first_i,  // with fold_i: result = a
+    input  logic                   special_i,     // the opcode is a special function
     input  logic [WordBits-1:0]    word_i,        // accumulator word
     input  logic [LaneBits:0]      count_i,       // lanes at work; the others keep the accumulator
+
+    input  logic                   execute_i,     // one clock after issue_i, unless the word is dropped; its operands:
     input  logic [Lanes*32-1:0]    a_i,
     input  logic [Lanes*32-1:0]    b_i,
     input  logic [Lanes*32-1:0]    c_i,
-    output logic [Lanes*32-1:0]    result_o,      // one clock after execute_i, with Pipeline two
+    output logic [Lanes*32-1:0]    result_o,      // behind the last clock of a word, until the next one ends
 
     input  logic [5:0]             partial_i,     // {accumulator, partial result} to read
     output logic [31:0]            partial_o
@@ -90,18 +97,32 @@ module vector_alu
   function automatic vector_t map_f2b(input vector_t a);
     for (int unsigned l = 0; l < Lanes; l++) map_f2b[l] = alu_f2b(a[l]);
   endfunction
-  function automatic vector_t map_special(input vector_t a, input special_t kind);
-    for (int unsigned l = 0; l < Lanes; l++) map_special[l] = alu_special(a[l], kind);
-  endfunction
   function automatic vector_t map_integer(input vector_t a, input vector_t b, input integer_op_t operation);
     for (int unsigned l = 0; l < Lanes; l++) map_integer[l] = alu_integer(a[l], b[l], operation);
   endfunction
 
+  // ---- the word at execute ------------------------------------------------------------------
   vop_e opcode;
-  assign opcode = vop_e'(opcode_i);
+  logic accumulates_q, folds_q, begins_fold_q, special_q;
+  logic [6:0] opcode_q;
+  logic [WordBits-1:0] word_q;
+  logic [31:0] at_work_q;
+  assign opcode = vop_e'(opcode_q);
+
+  always_ff @(posedge clk_i) begin
+    if (issue_i) begin
+      opcode_q      <= opcode_i;
+      accumulates_q <= accumulate_i;
+      folds_q       <= fold_i;
+      begins_fold_q <= fold_i && fold_first_i;
+      special_q     <= special_i;
+      word_q        <= word_i;
+      at_work_q     <= accumulate_i ? 32'(count_i) : 32'(Lanes);
+    end
+  end
 
   // ---- operands ---------------------------------------------------------------------------
-  vector_t lanes_a, lanes_b, lanes_c, accumulator, left, right;
+  vector_t lanes_a, lanes_b, lanes_c, accumulator, second;
   for (genvar l = 0; l < Lanes; l++) begin : g_lanes
     assign lanes_a[l] = a_i[l*32+:32];
     assign lanes_b[l] = b_i[l*32+:32];
@@ -109,23 +130,28 @@ module vector_alu
   end
 
   logic [Lanes*32-1:0] partials_q [Words];
-  logic [Lanes*32-1:0] stored, looked_at;
-  logic forward_q;  // the result is not stored in word forward_word_q yet
-  logic [WordBits-1:0] forward_word_q;
+  logic [Lanes*32-1:0] looked_at, last_result, old_q;
+  logic forward_q;  // the last result is not stored in word forward_word_q yet
+  logic leaves;     // the word that ends in this clock goes to accumulator word leaving_word
+  logic from_last_q;  // the word at execute goes on with the last result
+  logic [WordBits-1:0] forward_word_q, leaving_word;
 
-  assign stored    = partials_q[word_i];
   assign looked_at = partials_q[partial_i[5:LaneBits]];
   assign partial_o = 32'(looked_at >> {partial_i[LaneBits-1:0], 5'd0});
-  for (genvar l = 0; l < Lanes; l++) begin : g_accumulator
-    assign accumulator[l] = (fold_i || (forward_q && forward_word_q == word_i)) ? result_o[l*32+:32] : stored[l*32+:32];
+
+  always_ff @(posedge clk_i) begin
+    if (issue_i) from_last_q <= fold_i || (leaves && leaving_word == word_i && !clear_i);
+    if (issue_i && accumulate_i) begin
+      if (clear_i) old_q <= '0;
+      else old_q <= (forward_q && forward_word_q == word_i) ? last_result : partials_q[word_i];
+    end
   end
 
-  // An accumulation with a two-operand opcode computes op(accumulator, a).
-  logic with_accumulator;
-  assign with_accumulator = accumulate_i || fold_i;
+  // An accumulation with a two-operand opcode computes op(a, accumulator), a fold op(a, last result): all these
+  // opcodes are commutative.
   for (genvar l = 0; l < Lanes; l++) begin : g_operands
-    assign left[l]  = with_accumulator ? accumulator[l] : lanes_a[l];
-    assign right[l] = with_accumulator ? lanes_a[l] : lanes_b[l];
+    assign accumulator[l] = from_last_q ? last_result[l*32+:32] : old_q[l*32+:32];
+    assign second[l]      = (accumulates_q || folds_q) ? accumulator[l] : lanes_b[l];
   end
 
   compare_t compare;
@@ -160,24 +186,43 @@ module vector_alu
   end
 
   // ---- operands of the multiply-add ---------------------------------------------------------
+  typedef enum logic [1:0] {
+    AddC,
+    AddB,
+    AddAccumulator,
+    AddNothing
+  } addend_e;
+
   vector_t factor_a, factor_b, addend, exponent;
-  logic sums, scales, multiplies;
-  fp32_t sign_a, sign_c;  // masks of the sign bit
-  assign sums       = opcode == VopAdd || opcode == VopFoldAdd;
-  assign scales     = opcode == VopScale;
-  assign multiplies = opcode == VopMul || opcode == VopFma || opcode == VopFnma || opcode == VopFms;
-  assign sign_a     = (opcode == VopFnma) ? SignBit : '0;
-  assign sign_c     = (opcode == VopSub || opcode == VopFms) ? SignBit : '0;
+  vop_e coming;
+  addend_e addend_q;
+  logic scales_q, multiplies_q, flip_a_q, flip_addend_q;
+  assign coming = vop_e'(opcode_i);
+
+  always_ff @(posedge clk_i) begin
+    if (issue_i) begin
+      scales_q      <= coming == VopScale;
+      multiplies_q  <= coming == VopMul || coming == VopFma || coming == VopFnma || coming == VopFms;
+      flip_a_q      <= coming == VopFnma;
+      flip_addend_q <= coming == VopSub || coming == VopFms;
+      if (coming == VopMul || coming == VopScale) addend_q <= AddNothing;
+      else if (accumulate_i || fold_i) addend_q <= AddAccumulator;
+      else addend_q <= (coming == VopAdd || coming == VopSub) ? AddB : AddC;
+    end
+  end
+
   for (genvar l = 0; l < Lanes; l++) begin : g_multiply_add
-    assign factor_a[l] = (sums ? left[l] : lanes_a[l]) ^ sign_a;
-    assign factor_b[l] = multiplies ? lanes_b[l] : One;
-    assign exponent[l] = scales ? lanes_b[l] : '0;
+    assign factor_a[l] = lanes_a[l] ^ (flip_a_q ? SignBit : 32'd0);
+    assign factor_b[l] = multiplies_q ? lanes_b[l] : One;
+    assign exponent[l] = scales_q ? lanes_b[l] : '0;
     always_comb begin
-      addend[l] = accumulate_i ? accumulator[l] : lanes_c[l];
-      if (sums) addend[l] = right[l];
-      else if (opcode == VopSub) addend[l] = lanes_b[l];
-      addend[l] = addend[l] ^ sign_c;
-      if (scales || opcode == VopMul) addend[l] = MinusZero;
+      unique case (addend_q)
+        AddC:           addend[l] = lanes_c[l];
+        AddB:           addend[l] = lanes_b[l];
+        AddAccumulator: addend[l] = accumulator[l];
+        AddNothing:     addend[l] = MinusZero;
+      endcase
+      addend[l] = addend[l] ^ (flip_addend_q ? SignBit : 32'd0);
     end
   end
 
@@ -186,20 +231,45 @@ module vector_alu
     for (int unsigned l = 0; l < Lanes; l++) keep[l] = (l < from) ? value[l] : old[l];
   endfunction
 
-  logic [31:0] at_work;
-  assign at_work = accumulate_i ? 32'(count_i) : 32'(Lanes);
+  // ---- special functions ----------------------------------------------------------------------
+  logic ends;               // of another word; with late, it takes the next clock too
+  logic special_late, late;  // a special function is in its last clock, or any word in that additional one
+  logic passing_q;           // another word is
+  logic from_late_q;         // the last result came late
+  logic [Lanes*32-1:0] late_result;
+  assign late = special_late || passing_q;
+
+  special_unit #(
+      .Lanes   (Lanes),
+      .Pipeline(Pipeline)
+  ) u_special (
+      .clk_i,
+      .begin_i  (execute_i && special_q),
+      .kind_i   (special),
+      .a_i,
+      .late_o   (special_late),
+      .pass_i   (passing_q),
+      .passing_i(last_result),
+      .result_o (late_result)
+  );
+
+  always_ff @(posedge clk_i) begin
+    passing_q <= ends && late;
+    if (late) from_late_q <= 1'b1;
+    else if (ends) from_late_q <= 1'b0;
+  end
 
   // ---- the first clock, without Pipeline the only one ----------------------------------------
   vector_t first_q;
   always_ff @(posedge clk_i) begin
     if (execute_i) begin
-      if (fold_i && fold_first_i) first_q <= lanes_a;
+      if (begins_fold_q) first_q <= lanes_a;
       else
         unique case (opcode)
           VopAdd, VopFoldAdd, VopSub, VopMul, VopScale, VopFma, VopFnma, VopFms:
-          if (!Pipeline) first_q <= keep(map_fma(factor_a, factor_b, addend, exponent), accumulator, at_work);
-          VopMin, VopFoldMin: first_q <= keep(map_min(left, right), accumulator, at_work);
-          VopMax, VopFoldMax: first_q <= keep(map_max(left, right), accumulator, at_work);
+          if (!Pipeline) first_q <= keep(map_fma(factor_a, factor_b, addend, exponent), accumulator, at_work_q);
+          VopMin, VopFoldMin: first_q <= keep(map_min(lanes_a, second), accumulator, at_work_q);
+          VopMax, VopFoldMax: first_q <= keep(map_max(lanes_a, second), accumulator, at_work_q);
           VopCmpEq, VopCmpLt, VopCmpLe, VopCmpUn, VopIcmpEq, VopIcmpLt: first_q <= map_compare(lanes_a, lanes_b, compare);
           VopSel: first_q <= map_select(lanes_a, lanes_b, lanes_c);
           VopClass: first_q <= map_class(lanes_a, lanes_b);
@@ -210,17 +280,16 @@ module vector_alu
           VopF2h: first_q <= map_f2h(lanes_a);
           VopH2f: first_q <= map_h2f(lanes_a);
           VopF2b: first_q <= map_f2b(lanes_a);
-          VopExp, VopRcp, VopRsqrt: if (!Pipeline) first_q <= map_special(lanes_a, special);
+          VopExp, VopRcp, VopRsqrt: ;  // special_unit
           VopMov, VopSwap, VopAset: first_q <= lanes_a;
-          default: first_q <= keep(map_integer(left, right, integer_op), accumulator, at_work);
+          default: first_q <= keep(map_integer(lanes_a, second, integer_op), accumulator, at_work_q);
         endcase
     end
   end
 
   // ---- accumulators --------------------------------------------------------------------------
-  logic stores, leaves;  // the word at execute goes to an accumulator; so does the one that becomes the result
-  logic [WordBits-1:0] leaving_word;
-  assign stores = execute_i && (accumulate_i || opcode == VopAset);
+  logic stores;  // the word at execute goes to an accumulator
+  assign stores = execute_i && (accumulates_q || opcode == VopAset);
 
   always_ff @(posedge clk_i) begin
     if (clear_i) begin
@@ -233,29 +302,22 @@ module vector_alu
 
   always_ff @(posedge clk_i) begin
     if (clear_i) for (int unsigned w = 0; w < Words; w++) partials_q[w] <= '0;
-    else if (forward_q) partials_q[forward_word_q] <= result_o;
+    else if (forward_q) partials_q[forward_word_q] <= last_result;
   end
 
   // ---- the second clock ------------------------------------------------------------------------
   if (Pipeline) begin : g_pipeline
-    typedef enum logic [1:0] {
-      FinishOther,
-      FinishSum,
-      FinishSpecial
-    } finish_t;
     typedef logic [63:0] wide_t [Lanes];
-    typedef logic [7:0] segments_t [Lanes];
     typedef logic flags_t [Lanes];
 
-    logic finishing_q, storing_q;
-    finish_t finish, finish_q;
+    logic finishing_q, storing_q;  // a word other than a special function is in its second clock
+    logic adds_q, added_q;         // the word in its first clock is a multiply-add; that in its second one
     logic [WordBits-1:0] storing_word_q;
-    logic [LaneBits:0] at_work_q;
+    logic [LaneBits:0] added_work_q;
     vector_t kept_q, result_q;
-    wide_t sum_q, begun_q, x_q;
-    vector_t exp_sum_q, sign_q, exponent_q, known_q;
-    segments_t segment_q;
-    flags_t infinite_q, nan_q, special_q;
+    wide_t sum_q;
+    vector_t exp_sum_q, sign_q;
+    flags_t infinite_q, nan_q;
 
     function automatic void fma_begin(input vector_t a, input vector_t b, input vector_t c, input vector_t power,
                                       output wide_t sum, output vector_t exp_sum, output vector_t sign,
@@ -268,27 +330,17 @@ module vector_alu
       for (int unsigned l = 0; l < Lanes; l++)
         fma_end[l] = alu_fma_end(sum[l], exp_sum[l], sign[l], infinite[l], nan[l]);
     endfunction
-    function automatic void special_begin(input vector_t a, input special_t kind, output wide_t begun,
-                                          output segments_t segment, output wide_t x, output vector_t power,
-                                          output flags_t is_known, output vector_t known);
-      for (int unsigned l = 0; l < Lanes; l++)
-        alu_special_begin(a[l], kind, begun[l], segment[l], x[l], power[l], is_known[l], known[l]);
-    endfunction
-    function automatic vector_t special_end(input wide_t begun, input segments_t segment, input wide_t x,
-                                            input vector_t power, input flags_t is_known, input vector_t known);
-      for (int unsigned l = 0; l < Lanes; l++)
-        special_end[l] = alu_special_end(begun[l], segment[l], x[l], power[l], is_known[l], known[l]);
-    endfunction
-
-    always_comb begin
-      finish = FinishOther;
-      if (sums || scales || multiplies || opcode == VopSub) finish = FinishSum;
-      if (opcode == VopExp || opcode == VopRcp || opcode == VopRsqrt) finish = FinishSpecial;
-      if (fold_i && fold_first_i) finish = FinishOther;
-    end
 
     always_ff @(posedge clk_i) begin
-      if (execute_i && finish == FinishSum) begin
+      if (issue_i) begin
+        unique case (coming)
+          VopAdd, VopFoldAdd, VopSub, VopMul, VopScale, VopFma, VopFnma, VopFms: adds_q <= !(fold_i && fold_first_i);
+          default: adds_q <= 1'b0;
+        endcase
+      end
+    end
+    always_ff @(posedge clk_i) begin
+      if (execute_i && adds_q) begin
         wide_t sum;
         vector_t exp_sum, sign;
         flags_t infinite, nan;
@@ -298,53 +350,39 @@ module vector_alu
         sign_q     <= sign;
         infinite_q <= infinite;
         nan_q      <= nan;
-        if (accumulate_i) kept_q <= accumulator;
-      end
-      if (execute_i && finish == FinishSpecial) begin
-        wide_t begun, x;
-        segments_t segment;
-        vector_t power, known;
-        flags_t is_known;
-        special_begin(lanes_a, special, begun, segment, x, power, is_known, known);
-        begun_q    <= begun;
-        segment_q  <= segment;
-        x_q        <= x;
-        exponent_q <= power;
-        special_q  <= is_known;
-        known_q    <= known;
+        if (accumulates_q) kept_q <= accumulator;
       end
     end
 
     always_ff @(posedge clk_i) begin
-      finishing_q <= execute_i;
+      finishing_q <= execute_i && !special_q;
       if (execute_i) begin
-        finish_q       <= finish;
-        at_work_q      <= (LaneBits + 1)'(at_work);
-        storing_word_q <= word_i;
+        added_q        <= adds_q;
+        added_work_q   <= (LaneBits + 1)'(at_work_q);
+        storing_word_q <= word_q;
       end
       storing_q <= stores && !clear_i;
     end
 
     always_ff @(posedge clk_i) begin
       if (finishing_q)
-        unique case (finish_q)
-          FinishSum:
-          result_q <= keep(fma_end(sum_q, exp_sum_q, sign_q, infinite_q, nan_q), kept_q, 32'(at_work_q));
-          FinishSpecial: result_q <= special_end(begun_q, segment_q, x_q, exponent_q, special_q, known_q);
-          default:       result_q <= first_q;
-        endcase
+        result_q <= added_q ? keep(fma_end(sum_q, exp_sum_q, sign_q, infinite_q, nan_q), kept_q, 32'(added_work_q)) : first_q;
     end
 
     for (genvar l = 0; l < Lanes; l++) begin : g_result
-      assign result_o[l*32+:32] = result_q[l];
+      assign last_result[l*32+:32] = result_q[l];
     end
+    assign ends         = finishing_q;
     assign leaves       = storing_q;
     assign leaving_word = storing_word_q;
   end else begin : g_one_clock
     for (genvar l = 0; l < Lanes; l++) begin : g_result
-      assign result_o[l*32+:32] = first_q[l];
+      assign last_result[l*32+:32] = first_q[l];
     end
+    assign ends         = execute_i && !special_q;
     assign leaves       = stores;
-    assign leaving_word = word_i;
+    assign leaving_word = word_q;
   end
+
+  assign result_o = from_late_q ? late_result : last_result;
 endmodule

@@ -67,9 +67,9 @@ package vector_alu_pkg;
   function automatic void alu_fma_begin(input fp32_t a, input fp32_t b, input fp32_t c, input fp32_t exponent,
                                         output logic [63:0] sum, output logic [31:0] exp_sum, output logic [31:0] sign,
                                         output logic infinite, output logic nan);
-    // Exponents beyond +-Limit all give the same result.
-    localparam logic [31:0] Limit = 32'd1024;
-    logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale, shift;
+    // Exponents of more than eleven bits all give the same result, which is that of the greatest or the least of these.
+    localparam logic [31:0] Greatest = 32'd1023, Least = 32'hFFFF_FC00;
+    logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale, beyond, shift;
     logic [63:0] product, addend, greater, lesser, lost;
     logic swap, subtract, negative, infinite_p, infinite_c, zero_p;
 
@@ -89,18 +89,16 @@ package vector_alu_pkg;
     exp_b = exp_b + ((exp_b == 0) ? 32'd1 : 32'd0);
     exp_c = exp_c + ((exp_c == 0) ? 32'd1 : 32'd0) + FmaOffset;
 
-    // With the sign bit flipped the order of int32 is that of unsigned words.
-    scale = exponent ^ SignBit;
-    scale = (scale < SignBit - Limit) ? (SignBit - Limit) : scale;
-    scale = (scale > SignBit + Limit) ? (SignBit + Limit) : scale;
-    scale = scale - (SignBit - FmaOffset);
+    beyond = exponent >> 10;
+    scale  = ((exponent & SignBit) != 0) ? Least : Greatest;
+    scale  = (beyond == 0 || beyond == 32'h003F_FFFF) ? exponent : scale;
 
     // Both operands have their leading one at bit 61 or below, and exp_p and exp_c are the exponents of that bit. A
     // product of two normal numbers has it at bit 61 or 60, one with a subnormal number up to 23 places lower: it need
     // not move up, as its last bit is bit 14. The product of two subnormal numbers is below half of the least number.
     zero_p  = sig_a == 0 || sig_b == 0;
     product = (64'(sig_a) * 64'(sig_b)) << 14;
-    exp_p   = zero_p ? 32'd0 : (exp_a + exp_b + scale - 32'd126);
+    exp_p   = exp_a + exp_b + scale + (FmaOffset - 32'd126);
     addend  = 64'(sig_c) << 38;
 
     // The operand with the smaller exponent moves right; the bits that it loses stay as a sticky bit. An addend that
@@ -108,7 +106,7 @@ package vector_alu_pkg;
     // A product that loses bits has moved by 15 places or more, to bit 46 or below. So the difference has its leading
     // one at bit 36 or above, and rounding needs 26 bits. Where the greater operand is a subnormal addend, no bit below
     // its last one survives rounding.
-    swap     = exp_c > exp_p;
+    swap     = zero_p || exp_c > exp_p;
     greater  = swap ? addend : product;
     lesser   = swap ? product : addend;
     shift    = swap ? (exp_c - exp_p) : (exp_p - exp_c);

@@ -7,6 +7,8 @@
 // An instruction issues one word (an element a lane) a clock, in order:
 //   issue    operands are read from registers and windows
 //   execute  the lanes compute, with Pipeline two clocks, of which the second one is called finish
+//   late     the lanes end a special function (e^a, 1/a, 1/sqrt(a)); any other word skips this stage, unless
+//            the one before it is there
 //   write    the result goes to its register or to the output, and to an
 //            instruction that reads it at issue in the same clock
 // An instruction waits at issue while a word that it reads is still being
@@ -52,7 +54,7 @@ module vector_core
     output logic                   out_valid_o,
     output logic [Lanes*32-1:0]    out_word_o,
     output logic [$clog2(Lanes):0] out_count_o,
-    input  logic                   out_room_i,      // room for three more words, with Pipeline for four
+    input  logic                   out_room_i,      // room for four more words, with Pipeline for five
 
     // performance events
     output logic                   stall_read_o,
@@ -142,7 +144,7 @@ module vector_core
   end
 
   // ---- decode ---------------------------------------------------------------------------
-  logic uses_a, uses_b, uses_c, control, fold, accumulate, illegal, aset;
+  logic uses_a, uses_b, uses_c, control, fold, accumulate, special, illegal, aset;
 
   vector_decoder u_decoder (
       .instruction_i(instruction),
@@ -152,6 +154,7 @@ module vector_core
       .control_o    (control),
       .fold_o       (fold),
       .accumulate_o (accumulate),
+      .special_o    (special),
       .illegal_o    (illegal)
   );
   vop_e opcode;
@@ -298,12 +301,13 @@ module vector_core
     logic                   accumulate;
     logic                   fold;
     logic                   first;
+    logic                   special;
     logic [AccWordBits-1:0] acc_word;
     logic [LaneBits:0]      count;
   } slot_t;
 
-  slot_t issue, execute_q, leave, write_q;
-  logic executing_q, leaving, writing_q;  // the slots that hold a word
+  slot_t issue, execute_q, leave, late_q, write_q;
+  logic executing_q, leaving, ending_late_q, writing_q;  // the slots that hold a word
   logic [RowBits-1:0] row_word;
   logic hazard, starved, blocked;
   logic [7:0] first_element;
@@ -324,6 +328,7 @@ module vector_core
     issue.accumulate = accumulate;
     issue.fold       = fold;
     issue.first      = beat_q == '0;
+    issue.special    = special;
     issue.acc_word   = AccWordBits'(partial_place >> LaneBits);
     issue.count      = count;
   end
@@ -337,6 +342,7 @@ module vector_core
   function automatic logic pending(input logic [5:0] code);
     pending = meets(code, executing_q, execute_q.dst, execute_q.address)
               || (Pipeline && meets(code, leaving, leave.dst, leave.address))
+              || meets(code, ending_late_q, late_q.dst, late_q.address)
               || meets(code, writing_q && !write_q.write, write_q.dst, write_q.address);
   endfunction
   // The operand is in the write stage and is taken from there.
@@ -354,7 +360,7 @@ module vector_core
   assign hazard = (uses_a && pending(instruction.a)) || (uses_b && pending(instruction.b))
                   || (uses_c && pending(instruction.c)) || adds_on;
 
-  // What the lanes end in this clock is written in the next one.
+  // What leaves here is written in the next clock, if it need not be late.
   if (Pipeline) begin : g_finish
     slot_t finish_q;
     logic finishing_q;
@@ -386,20 +392,27 @@ module vector_core
   logic may_go;  // only an instruction that breaks no rule waits: the word of another one may be anything
   assign may_go        = valid_q && state_q == StateRun && !control && !fault_o;
   assign go            = may_go && !hazard && !starved && !blocked;
-  assign lanes_empty   = !executing_q && !leaving && !writing_q;
+  assign lanes_empty   = !executing_q && !leaving && !ending_late_q && !writing_q;
   assign stall_read_o  = may_go && starved;
   assign stall_write_o = may_go && !starved && blocked;
 
+  logic turns_late;
+  assign turns_late = leaving && (leave.special || ending_late_q);
+
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) begin
-      executing_q <= 1'b0;
-      writing_q   <= 1'b0;
+      executing_q  <= 1'b0;
+      ending_late_q <= 1'b0;
+      writing_q    <= 1'b0;
     end else begin
-      executing_q <= go;
-      writing_q   <= leaving;
+      executing_q  <= go;
+      ending_late_q <= turns_late;
+      writing_q    <= ending_late_q || (leaving && !turns_late);
     end
     if (go) execute_q <= issue;
-    if (leaving) write_q <= leave;
+    if (turns_late) late_q <= leave;
+    if (ending_late_q) write_q <= late_q;
+    else if (leaving) write_q <= leave;
   end
 
   // ---- registers ----------------------------------------------------------------------------
@@ -463,13 +476,15 @@ module vector_core
   ) u_alu (
       .clk_i,
       .clear_i     (row_begins),
+      .issue_i     (go),
+      .opcode_i    (issue.opcode),
+      .accumulate_i(issue.accumulate),
+      .fold_i      (issue.fold),
+      .fold_first_i(issue.first),
+      .special_i   (issue.special),
+      .word_i      (issue.acc_word),
+      .count_i     (issue.count),
       .execute_i   (executing_q),
-      .opcode_i    (execute_q.opcode),
-      .accumulate_i(execute_q.accumulate),
-      .fold_i      (execute_q.fold),
-      .fold_first_i(execute_q.first),
-      .word_i      (execute_q.acc_word),
-      .count_i     (execute_q.count),
       .a_i         (a_q),
       .b_i         (b_q),
       .c_i         (c_q),
@@ -549,7 +564,8 @@ module vector_core
   end
   logic unused;
   assign unused = &{1'b0, command_i.kind, command_i.table_rows, write_q.opcode, write_q.accumulate, write_q.fold, write_q.first,
-                    write_q.acc_word, first_element[7:4]};
+                    write_q.acc_word,
+                    write_q.special, late_q.special, first_element[7:4]};
 
   if ((VectorLength & (VectorLength - 1)) != 0 || VectorLength < Partials || VectorLength < 2 * Lanes) begin : g_bad_length
     $fatal(1, "vector_core: VectorLength must be a power of two of at least 16 and twice the lanes");

@@ -13,6 +13,7 @@ module vector_decoder
     output logic         control_o,     // no datapath
     output logic         fold_o,
     output logic         accumulate_o,  // the destination's old value is an operand
+    output logic         special_o,    // e^a, 1/a or 1/sqrt(a)
     output logic         illegal_o      // opcode or operands are illegal
 );
   vop_e opcode;
@@ -33,6 +34,7 @@ module vector_decoder
     accumulates = 1'b0;
     fold_o      = 1'b0;
     aset        = 1'b0;
+    special_o   = 1'b0;
     control_o   = 1'b0;
     unique case (opcode)
       VopAdd, VopMin, VopMax, VopIadd, VopImin, VopImax, VopAnd, VopOr: begin
@@ -51,8 +53,8 @@ module vector_decoder
       VopSub, VopMul, VopScale, VopCmpEq, VopCmpLt, VopCmpLe, VopCmpUn, VopClass, VopIsub, VopXor, VopShl, VopShr,
       VopSar, VopIcmpEq, VopIcmpLt:
       two = 1'b1;
-      VopGetMant, VopGetExp, VopF2i, VopF2iz, VopI2f, VopF2h, VopH2f, VopF2b, VopMov, VopSwap, VopExp,
-      VopRcp, VopRsqrt: ;
+      VopGetMant, VopGetExp, VopF2i, VopF2iz, VopI2f, VopF2h, VopH2f, VopF2b, VopMov, VopSwap: ;
+      VopExp, VopRcp, VopRsqrt: special_o = 1'b1;
       VopAset: begin
         arithmetic = 1'b0;
         aset       = 1'b1;

@@ -147,7 +147,7 @@ module vector_engine
       .out_valid_o      (out_valid),
       .out_word_o       (out_word),
       .out_count_o      (out_count),
-      .out_room_i       (queue_level <= ($clog2(QueueWords) + 1)'(QueueWords - 4)),
+      .out_room_i       (queue_level <= ($clog2(QueueWords) + 1)'(QueueWords - (Pipeline ? 5 : 4))),
       .stall_read_o     (core_stall_read),
       .stall_write_o    (core_stall_write)
   );

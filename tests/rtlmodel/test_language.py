@@ -48,7 +48,7 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> GgufModel:
 
 
 @pytest.mark.parametrize(
-    ("config", "cycles"), [("default", [20_905, 9_524, 9_449]), ("small", [52_990, 30_688, 30_613])]
+    ("config", "cycles"), [("default", [21_301, 9_600, 9_525]), ("small", [53_202, 30_715, 30_640])]
 )
 def test_a_small_model(small_model: GgufModel, config: str, cycles: list[int]) -> None:
     tokens, steps = generate(small_model, TEXT, 3, 32, config)
@@ -68,6 +68,6 @@ def test_smollm2() -> None:
     tokens, steps = generate(model, text, 2, 16, "default")
     assert model.tokenizer.decode(tokens) == " Paris."
     assert [(step.position, step.count, step.cycles) for step in steps] == [
-        (0, 5, 3_635_255),
-        (5, 1, 3_222_126),
+        (0, 5, 3_637_955),
+        (5, 1, 3_222_666),
     ]

@@ -27,8 +27,8 @@ def devices(stack: ExitStack, config: str, count: int) -> list[echo_npu.Device]:
 @pytest.mark.parametrize(
     ("config", "layer", "cycles"),
     [
-        ("small", TINY, {1: [26_909], 2: [13_688, 15_822], 3: [10_592, 10_662, 10_662]}),
-        ("default", SMOLLM2, {1: [75_468], 2: [37_164, 41_366], 3: [27_226, 27_296, 27_296]}),
+        ("small", TINY, {1: [26_922], 2: [13_693, 15_831], 3: [10_597, 10_667, 10_667]}),
+        ("default", SMOLLM2, {1: [75_479], 2: [37_170, 41_372], 3: [27_232, 27_302, 27_302]}),
     ],
     ids=["small", "default"],
 )

@@ -20,6 +20,7 @@ from tb.blocks import parameter
 from tests.rtl.elements import as_number
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import start_clock
+from tests.rtl.vector.special import SPECIAL
 
 CONFIGURATIONS = [
     {"Lanes": 4, "Pipeline": 0},
@@ -34,7 +35,7 @@ WORDS = ACCUMULATORS * CHUNK_MULTIPLE // LANES
 WORD_BITS = 32 * LANES
 LANE_OPS = [op for op in Op if form_of(op) == Form.ALU]
 FOLDS = [op for op in Op if form_of(op) == Form.FOLD]
-SPECIAL = np.array(
+EDGES = np.array(
     [
         0, 1, 0x7F_FFFF, 0x80_0000, 0x3F80_0000, 0x4040_0000, 0x4B00_0001, 0x7F7F_FFFF, 0x7F80_0000,
         0x7FC0_0000, 0x7F80_0001, 0x8000_0000, 0x8000_0001, 0xBF80_0000, 0xFF80_0000, 0xFFFF_FFFF,
@@ -72,6 +73,13 @@ class VectorAluSituation(Enum):
     PAUSE = "a pause with inputs of an accumulation"
     HELD = "a result that stays in a pause"
     LAST_WORD = "an accumulation into the last word"
+    DROPPED = "an instruction that was issued and does not begin"
+    SPECIALS = "a special function right behind another one"
+    PASSES = "a word right behind a special function"
+    PASSES_NEXT = "an accumulation into the word of the one before, which is right behind a special function"
+    FOLD_PASSES = "a step of a fold that is right behind words behind a special function"
+    SKIPS = "a word behind a special function and a pause"
+    SPECIAL_BEHIND = "a special function right behind another word"
     SHOWN = "a partial result that is not zero"
 
 
@@ -90,10 +98,15 @@ class AluClock:
     word: int = 0
     count: int = LANES
     clear: bool = False
+    dropped: bool = False  # issued, but not executed
 
     @property
     def stores(self) -> bool:
         return self.execute and (self.accumulate or self.op == Op.ASET)
+
+    @property
+    def special(self) -> bool:
+        return self.execute and self.op in SPECIAL
 
 
 def draw_word() -> Word:
@@ -105,7 +118,7 @@ def draw_word() -> Word:
     if chance < 0.5:
         return source.integers(-40, 40, LANES).astype(np.int32).view(np.uint32)
     if chance < 0.75:
-        return source.choice(SPECIAL, LANES)
+        return source.choice(EDGES, LANES)
     bits: Word = source.integers(0, 1 << 32, LANES, np.uint32)
     return bits
 
@@ -128,10 +141,14 @@ class VectorAluTestbench:
         self.stored = np.zeros((WORDS, LANES), np.uint32)  # the accumulators as they can be read
         self.coming: tuple[int, Word] | None = None  # the word that is stored at the next clock edge
         self.coming_set = False  # it comes from an ASET
+        self.issued = AluClock(Op.MOV, *(np.zeros(LANES, np.uint32),) * 3, execute=False)
         self.finishing: AluResult | None = None  # with Pipeline: the instruction of the clock before
+        self.late: AluResult | None = None  # a word in the clock that special functions take more
+        self.step_result: Word | None = None  # that the next step of a fold goes on with
         self.result: Word | None = None  # of the last instruction
         self.lanes = 0  # those of the result that are defined
         self.last: AluClock | None = None  # the clock before
+        self.earlier: AluClock | None = None  # the one before that
         self.dropped = -1  # the word whose result a clear has dropped in the clock before
 
     @property
@@ -144,17 +161,22 @@ class VectorAluTestbench:
 
     def waits(self, now: AluClock) -> bool:
         """Return whether an instruction needs what is still being computed, so that it may not begin."""
-        if self.finishing is None or not now.execute:
+        before = self.issued
+        if not PIPELINE or not now.execute or not before.execute:
             return False
-        return (now.accumulate and self.finishing.word == now.word) or (now.fold and not now.first)
+        adds_on = now.accumulate and before.stores and not before.clear and before.word == now.word
+        return adds_on or (now.fold and not now.first)
 
-    async def clock(self, now: AluClock) -> None:
-        """Do one clock: drive the inputs, judge the outputs, update the model."""
+    async def clock(self, coming: AluClock) -> None:
+        """Do one clock: issue an instruction, drive the operands of the last one, judge the outputs."""
         dut = self.dut
+        now, self.issued = self.issued, coming
+        dut.issue_i.value = int(coming.execute or coming.dropped)
+        dut.opcode_i.value, dut.accumulate_i.value = int(coming.op), int(coming.accumulate)
+        dut.fold_i.value, dut.fold_first_i.value = int(coming.fold), int(coming.first)
+        dut.word_i.value, dut.count_i.value = coming.word, coming.count
+        dut.special_i.value = int(coming.op in SPECIAL)
         dut.clear_i.value, dut.execute_i.value = int(now.clear), int(now.execute)
-        dut.opcode_i.value, dut.accumulate_i.value = int(now.op), int(now.accumulate)
-        dut.fold_i.value, dut.fold_first_i.value = int(now.fold), int(now.first)
-        dut.word_i.value, dut.count_i.value = now.word, now.count
         dut.a_i.value, dut.b_i.value, dut.c_i.value = as_number(now.a), as_number(now.b), as_number(now.c)
         partial = random.randrange(ACCUMULATORS * CHUNK_MULTIPLE)
         if self.last is not None and random.random() < 0.5:
@@ -181,21 +203,26 @@ class VectorAluTestbench:
             leaving, self.finishing = self.finishing, leaving
         self.stored = self.accumulators
         self.coming, self.dropped = None, -1
-        if leaving is not None:
-            self.result, self.lanes = leaving.words, leaving.lanes
+        if leaving is not None and leaving.op not in SPECIAL:
+            self.step_result = leaving.words
             if leaving.word is not None and not now.clear:
                 self.coming, self.coming_set = (leaving.word, leaving.words), leaving.op == Op.ASET
+        if leaving is not None and (leaving.op in SPECIAL or self.late is not None):
+            shown, self.late = self.late, leaving
+        else:
+            shown, self.late = self.late or leaving, None
+        if shown is not None:
+            self.result, self.lanes = shown.words, shown.lanes
         if now.clear:
             self.stored = np.zeros_like(self.stored)
             self.dropped = now.word if now.stores else -1
-        self.last = now
+        self.earlier, self.last = self.last, now
 
     @np.errstate(all="ignore")
     def computed(self, now: AluClock) -> Word:
         """Return the result of an instruction, in all lanes."""
         if now.fold:
-            assert self.result is not None or now.first
-            before = now.a if self.result is None else self.result
+            before = now.a if self.step_result is None else self.step_result
             return now.a.copy() if now.first else ALU[FOLDED[now.op]](before, now.a)
         if now.accumulate:
             old = self.accumulators[now.word]
@@ -216,12 +243,24 @@ class VectorAluTestbench:
         saw(VectorAluSituation.CLEAR_NEXT, now.clear and stored)
         saw(VectorAluSituation.CLEAR_WITH, now.clear and now.stores)
         saw(VectorAluSituation.PAUSE, not now.execute and now.accumulate and not now.clear)
+        saw(VectorAluSituation.DROPPED, now.dropped and now.accumulate and coming)
         saw(VectorAluSituation.HELD, not now.execute and last is not None and not last.execute)
         if not now.execute or now.clear:
             return
         if form_of(now.op) == Form.ALU and not now.accumulate:
             saw(LaneOp[now.op.name])
         saw(VectorAluSituation.FOLD_NEXT, now.fold and coming)
+        saw(VectorAluSituation.SPECIALS, now.special and last is not None and last.special)
+        ordinary = last is not None and last.execute and not last.special
+        saw(VectorAluSituation.SPECIAL_BEHIND, now.special and ordinary)
+        paused = last is not None and not last.execute
+        after = self.earlier is not None and self.earlier.special
+        saw(VectorAluSituation.SKIPS, not now.special and paused and after)
+        saw(VectorAluSituation.PASSES, not now.special and last is not None and last.special)
+        late = self.late is not None and self.late.op not in SPECIAL
+        saw(VectorAluSituation.FOLD_PASSES, now.fold and not now.first and late)
+        same_word = self.late is not None and self.late.word == now.word
+        saw(VectorAluSituation.PASSES_NEXT, now.accumulate and late and same_word)
         if not now.accumulate or last is None:
             return
         same = self.coming is not None and self.coming[0] == now.word
@@ -267,6 +306,7 @@ class InstructionDraw:
             count = random.randint(1, LANES)
             now = AluClock(random.choice(LANE_OPS), a, b, c, word=word, count=count)
         now.clear, now.execute = clear, random.random() >= self.pause
+        now.dropped = not now.execute and random.random() < 0.3
         return now
 
     def step(self, op: Op, *, first: bool) -> AluClock:
@@ -277,6 +317,7 @@ class InstructionDraw:
     def idle(self) -> AluClock:
         """Draw a pause."""
         now = self.instruction()
+        now.dropped = now.dropped or (now.execute and random.random() < 0.3)
         now.execute = now.clear = False
         now.fold = random.random() < 0.5
         return now

@@ -11,6 +11,7 @@ SOURCES = (
     "rtl/vector/vector_alu_pkg.sv",
     "rtl/vector/special_function_pkg.sv",
     "rtl/vector/vector_pkg.sv",
+    "rtl/vector/special_unit.sv",
     "rtl/vector/vector_alu.sv",
 )
 

@@ -43,7 +43,7 @@ CONFIGURATIONS = [
 ]
 BEATS = VECTOR_LENGTH // LANES
 WORD_BITS = 32 * LANES
-MARGIN = 4 if PIPELINE else 3
+MARGIN = 5 if PIPELINE else 4
 """Words of room that the output must have when one is issued."""
 PACES = (1.0, 1.0, 0.6, 0.15)
 
@@ -59,6 +59,12 @@ class VectorCoreSituation(Enum):
     WAIT_ROW = "a wait for a word of a row register, in a later chunk"
     WAIT_FOLD = "a wait for the sum of a fold"
     WAIT_ACCUMULATOR = "a fold that waits for its accumulator"
+    WAIT_LATE = "a wait for the last clock of a special function"
+    PASSES = "a word that goes the way of the special function right before it"
+    SKIPS = "a word behind a special function and a pause"
+    SPECIAL_NEXT = "a special function right behind a word of another one"
+    SPECIAL_GIVEN = "a special function's result that goes straight to an operand"
+    SPECIALS = "special functions in every stage"
     GIVEN_A = "a result that goes straight to operand a"
     GIVEN_B = "a result that goes straight to operand b"
     GIVEN_C = "a result that goes straight to operand c"
@@ -455,6 +461,7 @@ class VectorCoreTestbench:
             saw(VectorCoreSituation.WAIT_ROW, kind == Kind.ROW_REGISTER and first_later)
             saw(VectorCoreSituation.WAIT_FOLD, kind == Kind.SCALAR and folding)
             saw(VectorCoreSituation.WAIT_ACCUMULATOR, kind == Kind.ACCUMULATOR)
+            saw(VectorCoreSituation.WAIT_LATE, pipeline.late is not None and pipeline.late.writes == place)
         saw(VectorCoreSituation.STARVED, starved)
         saw(VectorCoreSituation.BLOCKED, blocked)
         saw(VectorCoreSituation.STARVED_LATER, starved and word.beat)
@@ -498,6 +505,7 @@ class VectorCoreTestbench:
                 old = pipeline.write.count < word.count and kind != Kind.SCALAR
                 saw(VectorCoreSituation.GIVEN_MERGED, old)
                 saw(VectorCoreSituation.GIVEN_SWAPPED, instruction.op == Op.SWAP)
+                saw(VectorCoreSituation.SPECIAL_GIVEN, pipeline.write.special)
             stale = place in self.before and place not in self.now
             saw(VectorCoreSituation.UNWRITTEN_VECTOR, stale and kind == Kind.VECTOR)
             saw(VectorCoreSituation.UNWRITTEN_SCALAR, stale and kind == Kind.SCALAR)
@@ -506,6 +514,7 @@ class VectorCoreTestbench:
         saw(VectorCoreSituation.OTHER_WORD, pipeline.others(word))
         accumulates = kind_of(instruction.dst) == Kind.ACCUMULATOR and form_of(instruction.op) == Form.ALU
         self.cover_kept(word, instruction)
+        self.cover_special(word)
         saw(VectorCoreSituation.ODD_SWAP, instruction.op == Op.SWAP and word.count % 2)
         saw(VectorCoreSituation.ODD_ACCUMULATION, accumulates and word.count < LANES)
         before = pipeline.before
@@ -519,6 +528,19 @@ class VectorCoreTestbench:
         if word.out and self.job is not None:
             saw(VectorCoreSituation.SEGMENTS, step.done >= self.job.command.output.length)
             saw(VectorCoreSituation.SHORT_OUT, word.count < LANES)
+
+    def cover_special(self, word: IssuedWord) -> None:
+        """Words behind special functions."""
+        saw, pipeline = self.situations.saw, self.pipeline
+        behind = pipeline.execute
+        stages = [pipeline.execute, pipeline.late, pipeline.write, *([pipeline.finish] if PIPELINE else [])]
+        saw(VectorCoreSituation.SPECIAL_NEXT, word.special and behind is not None and behind.special)
+        before = pipeline.finish if PIPELINE else pipeline.late
+        plain = not word.special
+        saw(VectorCoreSituation.PASSES, plain and behind is not None and behind.special)
+        saw(VectorCoreSituation.SKIPS, plain and behind is None and before is not None and before.special)
+        full = all(each is not None and each.special for each in stages)
+        saw(VectorCoreSituation.SPECIALS, full and word.special)
 
     def cover_kept(self, word: IssuedWord, instruction: Instruction) -> None:
         """Elements behind those written last, which go to the output as they are."""

@@ -28,6 +28,7 @@ from echo_npu.vector.isa import (
     source_count,
 )
 from tb.blocks import parameter
+from tests.rtl.vector.special import SPECIAL
 from tests.rtl.windows import Shape
 
 LANES, VECTOR_LENGTH, ROW_ELEMENTS = (parameter(name) for name in ("Lanes", "VectorLength", "RowElements"))
@@ -254,7 +255,9 @@ class _Writer:
         self._scalars = random.sample(range(_R0, _R0 + 16), random.choice((2, 3, 16)))
         self._accumulators = random.sample(range(_A0, _A0 + 4), random.choice((1, 2, 4)))
         self._recent: deque[int] = deque(maxlen=3)
-        self._ops = random.choice((_LANE_OPS, _BITS + _LANE_OPS, 4 * _BITS + _LANE_OPS))
+        self._ops = random.choice(
+            (_LANE_OPS, _BITS + _LANE_OPS, 4 * _BITS + _LANE_OPS, 10 * [*SPECIAL] + _LANE_OPS)
+        )
         # A word of a row register in a later chunk is waited for only if it is alone.
         self._in_rows = VECTOR_LENGTH < cols <= ROW_ELEMENTS and random.random() < 0.5
         self._rows_share, self._ones_share = (

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from echo_npu.vector.isa import CHUNK_MULTIPLE, OUT, Form, Kind, index_of, kind_of
 from tb.blocks import parameter
 from tests.rtl.elements import as_number
+from tests.rtl.vector.special import SPECIAL
 from tests.rtl.vector.vector_core.commands import LANES, ReachedInstruction
 
 PIPELINE = bool(parameter("Pipeline"))
@@ -24,8 +25,9 @@ class IssuedWord:
     Attributes: beat (its number), last (of the instruction), count (elements), reads (words of registers, by
     operand), streams (whose windows it reads), writes (word of a register), partials (word of the
     accumulators that it sets or adds to), adds (to that word, or to the step of a fold before), ready (its
-    result is there when it leaves execute: of a fold the last sum only, of an accumulator nothing), out (it
-    goes to the output), expected (its bits there; None if they do not matter).
+    result is there when it leaves the lanes: of a fold the last sum only, of an accumulator nothing), special
+    (it takes the lanes a clock more), out (it goes to the output), expected (its bits there; None if they do
+    not matter).
     """
 
     step: ReachedInstruction
@@ -38,6 +40,7 @@ class IssuedWord:
     partials: Place | None
     adds: bool
     ready: bool
+    special: bool
     out: bool
     expected: int | None
 
@@ -83,6 +86,7 @@ def words_of(step: ReachedInstruction, output: NDArray[np.uint32] | None) -> lis
                 (instruction.dst, beat * LANES % CHUNK_MULTIPLE) if accumulates else None,
                 (accumulates and form != Form.ASET) or (form == Form.FOLD and beat > 0),
                 not accumulates and (form != Form.FOLD or last),
+                instruction.op in SPECIAL,
                 out,
                 as_number(output[first : first + count]) if out and output is not None else None,
             )
@@ -94,25 +98,28 @@ def words_of(step: ReachedInstruction, output: NDArray[np.uint32] | None) -> lis
 class Pipeline:
     """The stages after issue: which of their words a word at issue waits for, or gets forwarded.
 
-    `finish` stays empty without the parameter Pipeline.
+    `finish` stays empty without the parameter Pipeline. `late` takes special functions, and words right
+    behind one that is there.
     """
 
     execute: IssuedWord | None = None
     finish: IssuedWord | None = None
+    late: IssuedWord | None = None
     write: IssuedWord | None = None
 
     @property
     def empty(self) -> bool:
-        return self.execute is None and self.finish is None and self.write is None
+        return not any((self.execute, self.finish, self.late, self.write))
 
     @property
     def goes_out(self) -> bool:
         """Whether a word is on its way to the output."""
-        return any(each is not None and each.out for each in (self.execute, self.finish, self.write))
+        stages = self.execute, self.finish, self.late, self.write
+        return any(each is not None and each.out for each in stages)
 
     def waits(self, word: IssuedWord) -> list[Place]:
         """Return the words that this one reads and that are still being computed."""
-        coming = {each.writes for each in (self.execute, self.finish) if each}
+        coming = {each.writes for each in (self.execute, self.finish, self.late) if each}
         if self.write and not self.write.ready:
             coming.add(self.write.writes)
         return [place for place in word.reads if place is not None and place in coming]
@@ -150,8 +157,12 @@ class Pipeline:
         leaving = self.execute
         if PIPELINE:
             leaving, self.finish = self.finish, self.execute
-        self.write, self.execute = leaving, issued
+        if leaving and (leaving.special or self.late):
+            self.write, self.late = self.late, leaving
+        else:
+            self.write, self.late = self.late or leaving, None
+        self.execute = issued
 
     def clear(self) -> None:
         """Forget everything."""
-        self.execute = self.finish = self.write = None
+        self.execute = self.finish = self.late = self.write = None

@@ -7,6 +7,7 @@ import cocotb
 from cocotb.triggers import RisingEdge, Timer
 
 from echo_npu.vector.isa import OPERAND_CODES, Form, Instruction, Kind, Op, kind_of, source_count
+from tests.rtl.vector.special import SPECIAL
 
 CONFIGURATIONS: list[dict[str, int]] = [{}]
 CODES = range(64)
@@ -61,5 +62,6 @@ async def what_is_used(dut: Any) -> None:
             accumulates = form == Form.ALU and kind_of(dst) == Kind.ACCUMULATOR
             assert bool(dut.control.value) == (form in (Form.LOOP, Form.STEP, Form.END)), op
             assert bool(dut.fold.value) == (form == Form.FOLD), op
+            assert bool(dut.special.value) == (op in SPECIAL), op
             if Instruction(op, dst).illegal() is None:
                 assert int(dut.uses.value) == (1 << count) - 1 | accumulates << 3, op

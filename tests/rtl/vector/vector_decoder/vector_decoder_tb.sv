@@ -8,6 +8,7 @@ module vector_decoder_tb
     output logic [4095:0] illegal_b_c,    // bit 64 * b + c
     output logic          control,
     output logic          fold,
+    output logic          special,
     output logic [3:0]    uses            // with the given operands: {accumulates, c, b, a}
 );
   // Set by the test. Not ports: those begin with random bits, and one of them would be a start.
@@ -25,6 +26,7 @@ module vector_decoder_tb
       .control_o    (control),
       .fold_o       (fold),
       .accumulate_o (uses[3]),
+      .special_o    (special),
       .illegal_o    (illegal)
   );
 

@@ -292,12 +292,12 @@ module npu_top
       .clk_o        (host_clk)
   );
 
-  // A command or an abort wakes the vector engine; a command inside and program memory hold it, which sweeps or waits
-  // for the retirement of a load.
+  // A command wakes the vector engine; a command inside and program memory hold it, which sweeps or waits for the
+  // retirement of a load. A resting engine has nothing to abort.
   logic vector_clk;
   clock_gate u_vector_gate (
       .clk_i        (clk),
-      .enable_i     (start[EngineVector] || vector_busy || !program_ready || abort_all || !rst_n),
+      .enable_i     (start[EngineVector] || vector_busy || !program_ready || !rst_n),
       .test_enable_i(clocks_open),
       .clk_o        (vector_clk)
   );

@@ -244,6 +244,7 @@ module command_processor
   matrix_command_t matrix_command;
   vector_command_t vector_command;
 
+  logic checks;  // the packet and its extensions are there
   logic issues;  // the checked command starts
 
   packet_checker #(
@@ -260,7 +261,7 @@ module command_processor
       .guard_size_i,
       .head_error_o     (head_error),
       .extension_error_o(extension_error),
-      .start_i          (phase_d == PhaseCheck && phase_q != PhaseCheck),
+      .start_i          (checks),
       .done_o           (check_done),
       .error_o          (check_error),
       .error_addr_o     (check_addr),
@@ -352,7 +353,6 @@ module command_processor
 
   assign is_matmul = is_matrix_opcode(packet_q.opcode);
   assign is_fence  = is_fence_opcode(packet_q.opcode);
-  assign issues    = (phase_q == PhaseIssue || phase_q == PhaseCheck) && phase_d == PhaseWait && !is_fence;
 
   // An engine reports on its oldest command that is not done; the matrix engine also on the one behind it.
   logic [ErrorOwners-1:0] seen;  // has a command that is not done
@@ -455,20 +455,31 @@ module command_processor
   error_e fault;  // of the current packet, or of the submission
   logic [63:0] fault_addr;
   logic fault_before_packet;  // the failing packet does not count as taken yet
+  logic stops;  // an engine's error or a soft reset leaves every phase
+  logic takes;  // the first packet of a command
   logic has_work, source_valid, settle_q, extension_take, extension_last, awaits_host, engine_free, can_issue;
   logic [1:0] extension_no_q;
   logic [ExtensionTimeoutBits-1:0] waited_q;
 
   assign source_valid   = from_ring_q ? ring_valid : !window_empty;
   assign has_work       = !window_empty || ring_valid;
+  // What follows from phase_d is written out: phase_d itself comes last in a clock.
+  assign stops          = engine_fails || soft_reset_i;
+  assign takes          = phase_q == PhaseWait && submit_error_q == ErrNone && has_work && !stops;
   // Its source is empty, so the announced extension has not been submitted.
   assign awaits_host    = phase_q == PhaseExtension && !extension_take && !(from_ring_q && ring_busy);
   assign extension_last = packet_q.opcode != OpVector || extension_no_q == 2'(VectorExtensions - 1);
-  assign extension_take = phase_q == PhaseExtension && source_valid && !soft_reset_i && !engine_fails;
+  assign extension_take = phase_q == PhaseExtension && source_valid && !stops;
   assign engine_free    = !valid_q[Slots-1] && (is_matmul ? matrix_ready_i : vector_free);
   // A load starts only when no other command is under way, so no older command's error can abort it.
   assign can_issue      = engine_free && !conflict
                           && !(packet_q.opcode == OpLoadProgram && (any_slot || !program_ready_i));
+  assign checks         = ((phase_q == PhaseHead && head_error == ErrNone && !is_fence && !packet_q.flags[FlagExt])
+                           || (phase_q == PhaseExtCheck && extension_error == ErrNone
+                               && (packet_q.opcode != OpVector || !loading)))
+                          && !stops;
+  assign issues         = (phase_q == PhaseIssue ? !is_fence : phase_q == PhaseCheck && check_done && check_error == ErrNone)
+                          && can_issue && !stops;
 
   always_comb begin
     phase_d             = phase_q;
@@ -534,12 +545,10 @@ module command_processor
     if (soft_reset_i) phase_d = PhaseReset;
   end
 
-  assign window_pop = (phase_q == PhaseWait && phase_d == PhaseHead && !window_empty)
-                      || (extension_take && !from_ring_q);
-  assign ring_take  = (phase_q == PhaseWait && phase_d == PhaseHead && window_empty)
-                      || (extension_take && from_ring_q);
+  assign window_pop   = (takes && !window_empty) || (extension_take && !from_ring_q);
+  assign ring_take    = (takes && window_empty) || (extension_take && from_ring_q);
   assign abort_o      = phase_q == PhaseFail || phase_q == PhaseReset;
-  assign reset_done_o = phase_q == PhaseReset && phase_d == PhaseWait;
+  assign reset_done_o = phase_q == PhaseReset && settle_q && memory_idle_i && !soft_reset_i;
   assign clear_queues = reset_done_o || (phase_q == PhaseError && clear_error_i);
 
   // After an engine's error the packets behind the failing command count as not taken.
@@ -550,7 +559,7 @@ module command_processor
   end
 
   logic fence_retires, retire;
-  assign fence_retires = phase_q == PhaseIssue && phase_d == PhaseWait && is_fence;
+  assign fence_retires = phase_q == PhaseIssue && is_fence && !any_slot && !stops;
   assign retire        = fence_retires || retires;
 
   always_ff @(posedge clk_i) begin
@@ -567,7 +576,7 @@ module command_processor
       settle_q <= abort_o && phase_d == phase_q;
       waited_q <= awaits_host ? waited_q + 1'b1 : '0;
       if (window_push || (tail_good && ring_tail_i != ring_head_o)) submitted_q <= 1'b1;
-      if (phase_q == PhaseWait && phase_d == PhaseHead) taken_q <= taken_q + 32'd1;
+      if (takes) taken_q <= taken_q + 32'd1;
       if (engine_fails) taken_q <= slots_q[0].index + 32'd1;
       if (retire) retired_q <= retired_q + 32'd1;
       if (clear_queues) submitted_q <= 1'b0;
@@ -624,15 +633,14 @@ module command_processor
   end
 
   // ---- rest ---------------------------------------------------------------------------------
-  // Every pulse from outside wakes the unit. It stays awake while it fetches, checks, drains, or counts, until its
-  // outputs have settled. It rests where it waits: for a packet, for an engine, for clear_error_i.
+  // What the host or an engine reports wakes the unit, and so does all that moves it to another phase: a packet, an
+  // error, a soft reset, clear_error_i. It stays awake while it fetches, checks or drains, until its outputs have settled.
+  // It rests where it waits: for a packet, for an engine, for clear_error_i.
   logic waits;
   assign waits   = phase_q == PhaseWait || phase_q == PhaseIssue || phase_q == PhaseError;
   assign awake_o = !waits || phase_d != phase_q || state_d != state_q || fetching
-                   || soft_reset_i || clear_error_i || cmd_doorbell_i || ring_tail_write_i
-                   || done_i != '0 || memory_error_i != '0 || fetch_error_i || vector_fault_i
-                   || retires || fails || overdue || submit_error_q != ErrNone
-                   || start_o[EngineVector] || settle_q || waited_q != '0;
+                   || cmd_doorbell_i || ring_tail_write_i || done_i != '0 || memory_error_i != '0 || vector_fault_i
+                   || retires || overdue || start_o[EngineVector];
 
   assign state_o       = state_d;
   assign queue_level_o = 8'(window_count);
@@ -652,6 +660,15 @@ module command_processor
     $fatal(1, "command_processor: QueueDepth must be 16 to 128");
   end
 
+  `NPU_ASSERT_RESTS(Rests, awake_o,
+                    ({phase_q, state_q, settle_q, waited_q, submitted_q, submit_error_q, taken_q, retired_q, valid_q, odd_q,
+                      hazards_q, tail_q, error_code_q, start_o[EngineVector]}),
+                    "the unit rests, but a register would change")
+  `NPU_ASSERT(TakesHead, takes == (phase_q == PhaseWait && phase_d == PhaseHead), "a packet was taken, but not to be checked")
+  `NPU_ASSERT(ChecksNext, checks == (phase_q != PhaseCheck && phase_d == PhaseCheck), "a check began in another phase")
+  `NPU_ASSERT(IssuesNext, (issues || fence_retires) == ((phase_q == PhaseIssue || phase_q == PhaseCheck) && phase_d == PhaseWait),
+              "a command was issued, but is still waited for")
+  `NPU_ASSERT(ResetEnds, reset_done_o == (phase_q == PhaseReset && phase_d == PhaseWait), "a soft reset ended in its phase")
   `NPU_ASSERT(OneRetires, !(fence_retires && retires), "two commands retired in one clock")
   `NPU_ASSERT(DoneExpected, (done_i & ~seen[Engines-1:0]) == '0, "an engine without a command reported one as done")
 endmodule

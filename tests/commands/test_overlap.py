@@ -11,7 +11,7 @@ from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test
 from tests.commands.cycles import busy_cycles, compare_cycles, timed
-from tests.commands.outcomes import bus_error, fail, spoil
+from tests.commands.outcomes import bus_error, fail, refused, spoil
 from tests.commands.products import MatmulTrial, run_all
 
 SIZE = 40
@@ -155,3 +155,25 @@ async def test_each_operand_is_waited_for(tb: NpuTestbench, of: str, columns: in
         places["left"], places["right"], places["result"], SIZE, SIZE, columns, row_scales=scales
     )
     assert await tb.run([copy, *product]) == State.DONE
+
+
+@npu_test(ending=["error", "soft reset"], count=[1, 2])
+async def test_hazards_after_an_abort_at_rest(tb: NpuTestbench, ending: str, count: int) -> None:
+    """An error, or a soft reset, ends what the device counts of its commands while the matrix engine rests.
+    After any number of products, the next ones still wait for the copy, and the product, that they read."""
+    size = 4 * SIZE * SIZE
+    for _ in range(2):
+        await run_all(tb, products(tb, count), "ring")
+        if ending == "error":
+            await refused(tb, [NpuCommandPacket(0x99)], ErrorCode.BAD_OPCODE)
+        else:
+            await tb.restart()
+        source = tb.place(tb.floats(SIZE, SIZE))
+        weights = tb.place(tb.floats(SIZE, SIZE), "weight")
+        copied, first, second = (tb.alloc(size) for _ in range(3))
+        chain: list[Packet] = [
+            NpuCommandPacket(Opcode.MEMCPY, 0, source, 0, copied, m=size),
+            *matmul_packets(copied, weights, first, SIZE, SIZE, SIZE),
+            *matmul_packets(first, weights, second, SIZE, SIZE, SIZE),
+        ]
+        assert await tb.run(chain, "ring") == State.DONE

@@ -46,12 +46,13 @@ SEARCH ?=
 CHUNKS ?=
 TARGET ?= lint
 BLOCK  ?=
+DEVICE ?= 85k
 ON     ?=
 LIBERTY ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export OPS TEST CONFIG KIND WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET BLOCK ON LIBERTY \
-       LLAMA_BACKEND SYNTH_CONFIG MUTANTS
+export OPS TEST CONFIG KIND WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET BLOCK DEVICE ON LIBERTY \
+       LLAMA_BACKEND SYNTH_CONFIG PLACE_CONFIG MUTANTS
 
 # The backend of a model, and how many simulations of one run it has at a time.
 FARM = --backend "$$BACKEND" $(if $(filter rtlfarm,$(BACKEND)),--jobs "$$JOBS")
@@ -156,6 +157,7 @@ LLAMA_BACKEND = $(if $(filter command environment override,$(firstword $(origin 
 
 # Both configurations unless somebody names one.
 SYNTH_CONFIG = $(if $(filter command environment override,$(firstword $(origin CONFIG))),$(CONFIG),small,default)
+PLACE_CONFIG = $(if $(filter command environment override,$(firstword $(origin CONFIG))),$(CONFIG),small)
 
 # uvm's N is not what this takes unless somebody sets it.
 MUTANTS = $(if $(filter command environment override,$(firstword $(origin N))),$(N),300)
@@ -181,6 +183,10 @@ fusesoc: $(VENV)/.sim $(VENV)/.dev ## a target of echo_npu.core; TARGET=lint, TA
 synth: $(VENV)/.dev $(VENV)/.verify ## Yosys: cells, area, longest path, FPGA resources of each block; hours, BLOCK=skid_buffer: seconds; CONFIG=small ON=osu018,ecp5 LIBERTY=file JOBS=2 UPDATE=1
 	@$(PY) -m scripts.synth --config "$$SYNTH_CONFIG" --block "$$BLOCK" --target "$$ON" --jobs "$$JOBS" \
 	    $(if $(LIBERTY),--liberty "$$LIBERTY") $(if $(filter-out 0,$(UPDATE)),--update)
+
+.PHONY: place
+place: $(VENV)/.dev ## a block on a Lattice ECP5 by nextpnr: clock and resources; minutes; BLOCK=systolic_row CONFIG=small DEVICE=85k JOBS=2
+	@$(PY) -m scripts.place --config "$$PLACE_CONFIG" --block "$$BLOCK" --device "$$DEVICE" --jobs "$$JOBS"
 
 .PHONY: formal
 formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and response times; minutes; PROOF="sync_fifo-4 ..."

@@ -15,6 +15,7 @@ from echo_sim.build import Kind
 from echo_sim.designs import Design, tree_tag
 from echo_sim.places import BOARD, CHECKERS, OWN_RTL, RTL, WAIVERS
 from echo_sim.run import run
+from tb import changed_trees
 from tb.repository import ROOT
 
 PARAMETERS_VARIABLE = "ECHO_NPU_MODULE_PARAMETERS"
@@ -164,7 +165,7 @@ def block_design(
         control=absolute(control),
         cpp=(*absolute(cpp), BOARD / "lifeline.cpp"),
         public=False,
-        verilator_args=(*(_TOP_LEVEL if public else ()), *verilator_args),
+        verilator_args=(*(_TOP_LEVEL if public else ()), *verilator_args, *changed_trees.verilator_args(RTL)),
         brief=True,  # tests of several modules compile at the same time, so no core is idle
     )
 

@@ -10,7 +10,6 @@ Exit status: 0 all right, 1 a block could not be measured, 2 wrong arguments or 
 """
 
 import argparse
-import dataclasses
 import json
 import os
 import sys
@@ -21,6 +20,7 @@ from echo_sim.config import ConfigError, NpuConfig, load_config
 from echo_sim.numerals import Real, Whole
 from echo_sim.tools import ToolMissingError
 from scripts.synth import report
+from scripts.synth.arguments import WRONG_ARGUMENTS, SingleModule, names, single_module, tell
 from scripts.synth.blocks import Block
 from scripts.synth.flow import ROOT, TARGETS, SynthesisError, elaborate, elaborate_module
 from scripts.synth.liberty import LibertyError, Library, read_library
@@ -32,7 +32,6 @@ INSTALLED = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")
 LIBERTY_VARIABLE = "ECHO_NPU_LIBERTY"
 """Names a Liberty file, as --liberty does."""
 HTML = ROOT / "reports" / "synthesis.html"
-WRONG_ARGUMENTS = 2
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--module",
-        type=_module,
+        type=single_module,
         help="measure a module by itself, with its parameters: systolic_row:Cols=1,Pipeline=1",
     )
     parser.add_argument(
@@ -80,31 +79,12 @@ def _library(given: Path | None) -> Path | None:
     return named or (INSTALLED if INSTALLED.exists() else None)
 
 
-@dataclasses.dataclass(frozen=True)
-class SingleModule:
-    """A module to measure by itself, with values for some of its parameters."""
-
-    name: str
-    parameters: Mapping[str, int]
-
-
-def _module(text: str) -> SingleModule:
-    """Read a module with parameters. Raises argparse.ArgumentTypeError: one has no whole number."""
-    name, _, given = text.partition(":")
-    pairs = (each.partition("=") for each in _names(given))
-    return SingleModule(name, {key: Whole()(value) for key, _, value in pairs})
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry point; returns the process's exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
     liberty = _library(options.liberty)
-    targets = _names(options.target) or ["osu018" if liberty else "gates", "ecp5", "xilinx"]
+    targets = names(options.target) or ["osu018" if liberty else "gates", "ecp5", "xilinx"]
     if unknown := [name for name in targets if name not in TARGETS]:
         parser.error(f"no target {', '.join(unknown)}: name some of {', '.join(TARGETS)}")
     if "osu018" in targets and liberty is None:
@@ -113,20 +93,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.block or options.module:
             parser.error("--update writes a table of all blocks, so it takes no --block and no --module")
         page = report.PAGE.read_text(encoding="utf-8")
-        for name in _names(options.config):
+        for name in names(options.config):
             if marks(report.command(name))[0] not in page:
                 parser.error(f"{report.PAGE.name} has no table of the configuration {name}")
     try:
         library = read_library(liberty) if liberty and "osu018" in targets else None
-        tops: list[SingleModule | NpuConfig] = [load_config(name) for name in _names(options.config)]
+        tops: list[SingleModule | NpuConfig] = [load_config(name) for name in names(options.config)]
         measured = {}
         for top in [options.module] if options.module else tops:
-            _tell(f"{top.name}: elaborating")
+            tell(f"{top.name}: elaborating")
             if isinstance(top, SingleModule):
                 parts = elaborate_module(top.name, top.parameters)
             else:
                 parts = elaborate(top)
-            blocks = selected(parts, _names(options.block))
+            blocks = selected(parts, names(options.block))
             measured[top.name] = blocks, _measure(blocks, targets, liberty, library, options)
     except (ConfigError, LibertyError, SynthesisError, ToolMissingError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -156,7 +136,7 @@ def _measure(
             library if name == "osu018" else None,
             timeout=0.0 if options.kept else options.timeout,
             jobs=options.jobs,
-            tell=_tell,
+            tell=tell,
         )
         for name in targets
     }
@@ -195,13 +175,6 @@ def _write(
         if options.update:
             replace_part(report.PAGE, report.command(config), lines)
     print(f"report: {options.html}")
-
-
-def _tell(text: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-    else:
-        print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

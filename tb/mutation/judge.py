@@ -15,6 +15,7 @@ from echo_sim.build import build
 from echo_sim.designs import npu_design
 from echo_sim.processes import stop_all
 from echo_sim.run import SimulationError, run
+from tb.changed_trees import verilator_args
 from tb.mutation.block_trials import BlockTrials, UnchangedFailsError, alone, state_of_code
 from tb.mutation.broken_rules import broken_rule
 from tb.mutation.dispatcher import Trial
@@ -111,7 +112,10 @@ class Judge:
         self._say = say
         self._among = sorted(set(among))
         self._config = config
-        self._design = npu_design(config, folder)
+        board = npu_design(config, folder)
+        self._design = dataclasses.replace(
+            board, verilator_args=(*board.verilator_args, *verilator_args(folder))
+        )
         self._requests = folder / f"programs-{seed}.json"  # seeds may share the folder
         self._lock = threading.Lock()
         self._blocks = BlockTrials(folder, seed, name, measured=measured)

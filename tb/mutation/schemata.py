@@ -8,11 +8,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from tb.changed_trees import SELECTOR_FILE
 from tb.mutation.syntax import Kind
 
 SELECTOR_VARIABLE = "ECHO_NPU_MUTANT"
 """Environment variable with the selected number; without it, nothing is changed."""
-SELECTOR_FILE = "mutation_pkg.svh"
 SELECTOR = "mutation_pkg::selected"
 
 _GETENV = f'std::getenv(\\"{SELECTOR_VARIABLE}\\")'

@@ -13,9 +13,9 @@ from echo_sim.config import load_config
 from echo_sim.designs import npu_design, read_file_list
 from echo_sim.places import BOARD, CHECKERS, RTL, SIM_BUILD
 from echo_sim.tools import find_verilator
+from tb.changed_trees import SELECTOR_FILE, WITHOUT_LOOKING_BACK
 from tb.mutation.held import held
 from tb.mutation.schemata import (
-    SELECTOR_FILE,
     SELECTOR_TEXT,
     SELECTOR_TOP,
     SELECTOR_UPDATE,
@@ -107,6 +107,7 @@ def _complaints(folder: Path) -> list[tuple[Path, int, str]]:
         [
             str(verilator.program),
             *("--lint-only", "--assert", "--timing", "--quiet", "-Wno-fatal", "-Wno-lint", "-Wno-style"),
+            *WITHOUT_LOOKING_BACK,
             *("--top-module", "npu_top", f"-I{folder}"),
             *(f"-G{name}={value}" for name, value in load_config(CONFIG).parameters().items()),
             *(str(path) for path in design.sources if path.parent not in (BOARD, CHECKERS)),

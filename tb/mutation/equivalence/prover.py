@@ -20,6 +20,7 @@ from pathlib import Path
 from echo_sim.config import load_config
 from echo_sim.designs import read_file_list
 from echo_sim.places import RTL, SIM_BUILD
+from tb.changed_trees import SELECTOR_FILE
 from tb.mutation.equivalence.cells import UnknownCellError
 from tb.mutation.equivalence.circuit import CircuitError, Modules
 from tb.mutation.equivalence.localized import CounterexampleError, never_localized
@@ -30,7 +31,7 @@ from tb.mutation.equivalence.questions import CircuitPair, TransitionSystem
 from tb.mutation.equivalence.runs import RandomRuns
 from tb.mutation.equivalence.scopes import Scope, scopes
 from tb.mutation.equivalence.solver import TimeLimit, never
-from tb.mutation.schemata import SELECTOR_FILE, Edit, render
+from tb.mutation.schemata import Edit, render
 from tb.whole_files import write_whole
 
 CONFIGS = ("small", "default")

@@ -13,13 +13,14 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 
-from echo_npu.commands.vector_command import INPUTS_OF_SCATTER, VectorCommand
+from echo_npu.commands.vector_command import INPUTS_OF_SCATTER, Descriptor, VectorCommand
 from echo_npu.model.program_memory import ProgramMemory
+from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op
 from tests.rtl.channels import ReadChannel, WriteChannel
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import CHANCES, InputPort, reset
 from tests.rtl.transfers import Transfer
-from tests.rtl.vector.vector_core.commands import ROW_ELEMENTS, UnfitError
+from tests.rtl.vector.vector_core.commands import ROW_ELEMENTS, VECTOR_LENGTH, UnfitError
 from tests.rtl.vector.vector_engine.commands import EngineKind
 from tests.rtl.vector.vector_engine.draws import (
     BUS,
@@ -758,3 +759,45 @@ async def an_end_in_each_clock(dut: Any) -> None:
             await traffic.turn(kind, stop)
             await traffic.turn(random.choice(("copy", "gather", "add", "load")))
             testbench.look()
+
+
+async def special_results(dut: Any, segments: int) -> tuple[VectorEngineTestbench, EngineJob]:
+    """Return a testbench, and a command whose special functions need no input: of every word a result."""
+    await reset(dut)
+    testbench = VectorEngineTestbench(dut, Situations())
+    await testbench.clock()
+    testbench.hurry()
+    special = Instruction(Op.EXP, OPERAND_CODES["o"], OPERAND_CODES["iota"])
+    program = [each.encode() for each in (*[special] * segments, Instruction(Op.END))]
+    base = draw_base()
+    while not await testbench.run(load_job(testbench.memory, base, testbench.programs.loaded, program, 0)):
+        pass
+    output = Descriptor(0, VECTOR_LENGTH, segs=segments, seg_stride=4 * VECTOR_LENGTH, passes=0)
+    command = VectorCommand(0, rows=1, cols=VECTOR_LENGTH, inputs=(None,) * 4, output=output)
+    return testbench, program_job(testbench.memory, base, testbench.programs, command)
+
+
+@cocotb.test()
+async def results_without_room(dut: Any) -> None:
+    """Special functions in every stage of the lanes find room at the output, even if memory takes nothing."""
+    queue = 8  # in results of an instruction
+    testbench, job = await special_results(dut, 2 * queue)
+    for taking in (0.01, 0.05, 0.2):
+        testbench.pace()
+        testbench.output.accepting, testbench.output.taking = 1.0, taking
+        assert await testbench.run(job)
+
+
+@cocotb.test()
+async def an_end_of_results_under_way(dut: Any) -> None:
+    """An abort with special functions in every stage of the lanes leaves the next command no result."""
+    testbench, job = await special_results(dut, 2)
+    for clocks in range(2, 24):
+        await testbench.clock(start=job)
+        for _ in range(clocks):
+            await testbench.clock()
+        await testbench.clock(end="abort")
+        for _ in range(clocks % 4):
+            await testbench.clock()
+        assert await testbench.run(job)
+        await testbench.clock()

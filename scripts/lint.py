@@ -26,6 +26,8 @@ from tb.results import CampaignResult, Item  # noqa: E402
 
 TOP = "npu_top"
 FILE_LIST = Path("rtl/npu.f")
+# Yosys of pip sees its working folder only, and a check that is killed leaves its files behind.
+SCRATCH = ROOT / "sim_build" / "lint"
 PYTHON_DIRECTORIES = ("runtime", "spec", "tb", "tests", "scripts", "benchmarks", "examples")
 TYPED_DIRECTORIES = ("runtime", "spec", "tb", "scripts")
 
@@ -150,7 +152,7 @@ def _yosys(config: NpuConfig, files: list[str], last: Sequence[str], options: st
         *last,
     ]
     # A script file: the command line would have to be quoted for the tool's own parser.
-    with tempfile.NamedTemporaryFile("w", suffix=".ys", dir=ROOT / "scripts") as file:
+    with tempfile.NamedTemporaryFile("w", suffix=".ys", dir=_scratch()) as file:
         file.write("\n".join(script) + "\n")
         file.flush()
         output = command(
@@ -161,11 +163,16 @@ def _yosys(config: NpuConfig, files: list[str], last: Sequence[str], options: st
         raise CheckError("\n".join(warnings))
 
 
+def _scratch() -> Path:
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    return SCRATCH
+
+
 def check_paths(files: list[str] | None = None) -> None:
     """No output depends on an input within a clock, which AXI forbids."""
     # Sizes make no difference, so the smallest configuration will do.
     config = min(configurations(), key=lambda each: each.array_rows * each.array_cols)
-    with tempfile.NamedTemporaryFile("r", suffix=".json", dir=ROOT / "scripts") as file:
+    with tempfile.NamedTemporaryFile("r", suffix=".json", dir=_scratch()) as file:
         _yosys(config, files or sources(), [f"write_json {Path(file.name).relative_to(ROOT)}"])
         netlist = json.load(file)["modules"][TOP]
     paths = combinational_paths(netlist)
@@ -177,7 +184,7 @@ def _elaborated(config: NpuConfig) -> str:
     """Check the design in a configuration, and return what memories it has; CheckError names it."""
     latches = "select -assert-none t:$dlatch t:$adlatch %u clock_gate*/t:$dlatch %d"
     try:
-        with tempfile.NamedTemporaryFile("r", suffix=".txt", dir=ROOT / "scripts") as file:
+        with tempfile.NamedTemporaryFile("r", suffix=".txt", dir=_scratch()) as file:
             listing = f"tee -q -o {Path(file.name).relative_to(ROOT)} dump -m {memories.SELECTED}"
             last = ["check -assert", latches, "memory_collect", listing]
             _yosys(config, sources(), last, "--keep-hierarchy")

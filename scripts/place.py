@@ -7,6 +7,7 @@ Exit status: 0 all right, 1 the block does not fit, 2 wrong arguments, or a tool
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import sys
@@ -20,7 +21,7 @@ from scripts.synth.arguments import WRONG_ARGUMENTS, SingleModule, single_module
 from scripts.synth.blocks import Block
 from scripts.synth.flow import TARGETS, SynthesisError, elaborate, elaborate_module
 from scripts.synth.measure import measure, selected
-from scripts.synth.place import DEVICES, TARGET, Placement, place
+from scripts.synth.placement import DEVICES, TARGET, Placement, place
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -86,13 +87,7 @@ def _report(name: str, placed: Placement, device: str, path: Path | None) -> Non
         there = placed.available[resource]
         print(f"  {resource:10} {used:7,} of {there:6,}  {used / there:4.0%}")
     if path:
-        found = {
-            "block": name,
-            "device": device,
-            "mhz": placed.mhz,
-            "used": dict(placed.used),
-            "available": dict(placed.available),
-        }
+        found = {"block": name, "device": device, **dataclasses.asdict(placed)}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

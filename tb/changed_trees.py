@@ -9,8 +9,8 @@ WITHOUT_LOOKING_BACK: Final = ("-fno-dedup", "-fno-reorder")
 """Arguments of Verilator for a tree with changes.
 
 Each change adds a level to a block's statements, which are ordered again at every level, and to the logic
-between two registers, which is searched for duplicates on every way through it. Some hundred changes in one
-file take Verilator longer than ten minutes, and with these arguments 15 seconds.
+between two registers, which is searched for duplicates on every way through it. All 1,300 changes of one file
+take Verilator longer than three minutes in each of the two, and with these arguments 16 seconds.
 """
 
 

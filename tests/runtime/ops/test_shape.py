@@ -93,6 +93,26 @@ def test_errors(npu: Device) -> None:
     refuses(ValueError, "at least 1", npu.full, (0, 2), 1.0)
 
 
+def test_view_is_the_same_bytes_as_another_type(npu: Device) -> None:
+    values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    tensor = npu.tensor(values)
+    for made, wanted in (
+        (tensor, values),
+        (tensor[:, 1], values[:, 1]),
+        (tensor.swapaxes(0, 1), values.swapaxes(0, 1)),
+    ):
+        for dtype in (np.uint8, np.int16, np.int32, np.float64):
+            view = made.view(dtype)
+            assert view.dtype == dtype
+            assert np.array_equal(view.to_numpy().view(np.uint8), np.ascontiguousarray(wanted).view(np.uint8))
+    tensor[0].view(np.int32).copy_from(np.zeros((3, 4), np.int32))
+    assert np.array_equal(tensor.to_numpy()[0], np.zeros((3, 4)))
+    refuses(ValueError, "last axis", tensor.T.view, np.uint8)
+    refuses(ValueError, "larger dtype", npu.tensor(values[:, :, :3]).view, np.float64)
+    tensor.free()
+    refuses(ValueError, "free", tensor.view, np.int32)
+
+
 def test_unfold_is_a_view_of_windows(npu: Device) -> None:
     values = normal(3, 11)
     view = npu.tensor(values).unfold(1, 4, 3)

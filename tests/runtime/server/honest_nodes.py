@@ -9,7 +9,7 @@ from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
 from tests.runtime.server.server_client import node
 
 MOVED: Final = {"q5_K": 176}
-"""Bytes of an element of types that the device only moves."""
+"""Bytes of an element of types that lie as a file has them: of a block."""
 
 
 def dense(address: int, name: str, *elements: int) -> GraphTensor:
@@ -38,6 +38,7 @@ def honest_nodes(address: int) -> list[GraphNode]:
         return dense(address, "q5_K", *elements)
 
     heads, half = f32(8, 3, 2), dense(address, "f16", 32, 3)
+    half_rows = dense(address, "f16", 256, 3)
     rope = {1: 8, 2: 2, 5: 10000.0, 6: 1.0, 8: 1.0}
     return [
         node("SQR", f32(8, 3), f32(8, 3)),
@@ -52,6 +53,8 @@ def honest_nodes(address: int) -> list[GraphNode]:
         node("CONT", half, f32(32, 3)),
         node("DUP", q8_0(64, 3), q8_0(64, 3)),
         node("CPY", q5_k(3, 2), q5_k(2, 3)),
+        node("CPY", f32(256, 3), q5_k(1, 3)),
+        node("CPY", q5_k(1, 3), half_rows),
         node("CONCAT", q5_k(2, 5), q5_k(2, 3), q5_k(2, 2), parameters={0: 1}),
         node("CONCAT", q8_0(64, 5), q8_0(64, 3), q8_0(64, 2), parameters={0: 1}),
         node("CONCAT", f32(8, 5), f32(8, 3), f32(8, 2), parameters={0: 1}),
@@ -60,6 +63,8 @@ def honest_nodes(address: int) -> list[GraphNode]:
         node("GET_ROWS", f32(64, 2), q8_0(64, 5), i32(2)),
         node("SET_ROWS", half, f32(32, 1), dense(address, "i64", 1), half),
         node("SET_ROWS", q8_0(64, 3), f32(64, 2), i32(2), q8_0(64, 3)),
+        node("GET_ROWS", f32(256, 2), q5_k(1, 5), i32(2)),
+        node("SET_ROWS", q5_k(1, 3), f32(256, 2), i32(2), q5_k(1, 3)),
         node("SOFT_MAX", heads, heads, f32(8, 3), f32(2), parameters={0: 1.0, 1: 8.0}),
         node("SOFT_MAX", heads, heads, f32(8, 3, 2), parameters={0: 1.0}),
         node("FLASH_ATTN_EXT", f32(8, 2, 3), heads, f32(8, 5), f32(8, 5), f32(5, 3), parameters={0: 1.0}),

@@ -121,5 +121,6 @@ def test_an_empty_result_is_none_of_the_device(device: Device) -> None:
     check(device, node("SET_ROWS", q5_k(2, 0), None, q4_0(48, 0)))
 
 
-def test_what_the_device_only_moves_is_refused_by_name(device: Device) -> None:
-    refused(device, node("SQR", q5_k(2), q5_k(2)), "the type q5_K, which only moves")
+def test_a_type_that_an_operation_does_not_take_is_named(device: Device) -> None:
+    refused(device, node("SQR", q5_k(2), q5_k(2)), "the type q5_K")
+    refused(device, node("MUL_MAT", f32(3, 2), q5_k(2, 3), f32(512, 2)), "the type q5_K")

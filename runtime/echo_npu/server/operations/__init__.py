@@ -8,6 +8,7 @@ from echo_npu.server.operations import (
     experts,
     matrix,
     moving,
+    numbered_rows,
     rotary,
     rows,
     training,
@@ -24,6 +25,7 @@ OPERATIONS: dict[str, GraphOperation] = {
     **rows.OPERATIONS,
     **rotary.OPERATIONS,
     **moving.OPERATIONS,
+    **numbered_rows.OPERATIONS,
     **attention.OPERATIONS,
     **experts.OPERATIONS,
     **windows.OPERATIONS,
@@ -34,8 +36,8 @@ TAKE_BLOCKS = frozenset(("MUL_MAT", "MUL_MAT_ID", "GET_ROWS", "SET_ROWS", "CPY",
 MAKE_BLOCKS = frozenset(("SET_ROWS", "CPY", "CONT", "DUP", "CONCAT"))
 """Operations with sources, or a result, in blocks. The last source of SET_ROWS and CPY is the result."""
 
-MOVE = frozenset(("CPY", "CONT", "DUP", "CONCAT", "REPEAT", "GET_ROWS"))
-"""Operations that take types that the device only moves."""
+MOVE = frozenset(("CPY", "CONT", "DUP", "CONCAT", "REPEAT", "GET_ROWS", "SET_ROWS"))
+"""Operations that take types as a file has them, whole elements or blocks."""
 
 WITHOUT_COMMANDS = frozenset(("NONE", "VIEW", "RESHAPE", "PERMUTE", "TRANSPOSE"))
 """They only look at memory in another way."""
@@ -58,7 +60,7 @@ def check(device: Device, node: GraphNode) -> None:
             require(blocks, "a tensor in blocks")
             require(tensor.type in device.capabilities.block_formats, f"the device has no {tensor.type}")
         else:
-            require(not tensor.item or node.op in MOVE, f"the type {tensor.type}, which only moves")
+            require(not tensor.item or node.op in MOVE, f"the type {tensor.type}")
     if all(node.destination.elements):
         operation.check(device, node)
 

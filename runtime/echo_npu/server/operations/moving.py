@@ -1,11 +1,6 @@
-"""Copies: CPY, CONT, DUP, CONCAT, REPEAT, FILL, GET_ROWS, SET_ROWS."""
+"""Copies: CPY, CONT, DUP, CONCAT, REPEAT, FILL."""
 
 import math
-from collections.abc import Iterator
-from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
 
 from echo_npu.device import Device
 from echo_npu.formats import FORMATS, TILE_DEPTH, named_format
@@ -13,10 +8,8 @@ from echo_npu.ops.shape import fill_commands
 from echo_npu.server.operations.base import (
     FLOATS,
     NAMES,
-    TYPES,
     Emitter,
     contiguous,
-    dense_rows,
     dtype_of,
     first,
     require,
@@ -32,15 +25,17 @@ from echo_npu.server.operations.block_rows import (
     write_rows,
 )
 from echo_npu.server.operations.elementwise import repeated, repeats
+from echo_npu.server.operations.file_blocks.formats import FILE_FORMATS
+from echo_npu.server.operations.file_blocks.tensors import (
+    changes_blocks,
+    check_file_copy,
+    quantised_blocks,
+    raw_blocks,
+    write_values,
+)
 from echo_npu.server.operations.table import GraphOperation
-from echo_npu.server.protocol import GraphNode, GraphTensor, TensorFlag
+from echo_npu.server.protocol import GraphNode, GraphTensor
 from echo_npu.tensor import DeviceTensor
-
-MOST_BATCHES: Final = 1 << 17
-"""GET_ROWS and SET_ROWS take a command for each matrix."""
-
-MOST_ROWS: Final = 1 << 20
-"""SET_ROWS takes a command for each run of rows where it cannot scatter, in the worst case for each row."""
 
 
 def move(emitter: Emitter, source: DeviceTensor, target: DeviceTensor, types: tuple[str, str]) -> None:
@@ -65,6 +60,9 @@ def check_copy(device: Device, node: GraphNode) -> None:
     if source.type in FORMATS or target.type in FORMATS:
         _check_block_copy(source, target)
         return
+    if changes_blocks(source, target):
+        check_file_copy(device, source, target)
+        return
     require(converts(source.type, target.type), f"{source.type} to {target.type}")
     require(math.prod(source.elements) == math.prod(target.elements), "other numbers of elements")
 
@@ -75,6 +73,8 @@ def emit_copy(emitter: Emitter, node: GraphNode) -> None:
     types = source.type, target.type
     if source.type in FORMATS or target.type in FORMATS:
         _copy_blocks(emitter, source, target)
+    elif changes_blocks(source, target):
+        _copy_file_blocks(emitter, source, target)
     elif same_shape(source, target):
         move(emitter, emitter.view(source), emitter.view(target), types)
     elif contiguous(source):
@@ -117,6 +117,21 @@ def _copy_blocks(emitter: Emitter, source: GraphTensor, target: GraphTensor) -> 
         values = values_of(emitter, block_rows(source).flat(), identity_of(emitter))
         place = emitter.view(target) if same_shape(source, target) else _reshaped(emitter, target, source)
         move(emitter, values.T.contiguous().reshape(*place.shape), place, ("f32", target.type))
+
+
+def _copy_file_blocks(emitter: Emitter, source: GraphTensor, target: GraphTensor) -> None:
+    if target.type in FILE_FORMATS:
+        form, place = FILE_FORMATS[target.type], emitter.view(target)
+        values = emitter.floats(source).contiguous().reshape(-1, form.elements)
+        made = quantised_blocks(emitter, values, form).view(place.dtype)
+        emitter.device.copy(made.reshape(*place.shape), out=place)
+        return
+    form, place = FILE_FORMATS[source.type], emitter.view(target)
+    direct = target.type == "f32" and contiguous(target)
+    values = place if direct else emitter.device.empty(place.shape)
+    write_values(emitter, raw_blocks(emitter, source), form, values.reshape(-1, form.elements))
+    if not direct:
+        move(emitter, values, place, ("f32", target.type))
 
 
 def check_concat(device: Device, node: GraphNode) -> None:
@@ -182,222 +197,9 @@ def emit_fill(emitter: Emitter, node: GraphNode) -> None:
     emitter.device.execute(fill_commands(emitter.device, target, node.number(0)))
 
 
-# --- rows by their numbers ----------------------------------------------------------------------------------
-
-
-def check_get_rows(device: Device, node: GraphNode) -> None:
-    """Take a table [width, rows, ...] and int32 numbers [count, ...], a list for each table."""
-    table, index, target = first(node), first(node, 1), node.destination
-    blocks = table.type in FORMATS
-    if blocks:
-        require(
-            bool(index.flags & TensorFlag.INPUT), "numbers that the graph computes, for a table in blocks"
-        )
-        require(target.type == "f32", "rows of blocks as another type than float32")
-        require(math.prod(index.elements) <= MOST_BLOCK_ROWS, "many rows in blocks")
-    else:
-        require(converts(table.type, target.type), f"a table in {table.type}")
-    require(index.type == "i32", f"numbers in {index.type}")
-    require(all(table.elements), "an empty table")
-    require(index.elements[3] == 1 and table.elements[2:] == index.elements[1:3], "lists of another shape")
-    require(target.elements == (table.elements[0], *index.elements[:3]), "a result of another shape")
-    require(math.prod(table.elements[2:]) <= MOST_BATCHES, "many tables")
-    require(contiguous(target), "a result with gaps")
-    require((blocks or dense_rows(table)) and dense_rows(index), "tables or lists with gaps")
-
-
-def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
-    """Gather the rows of each table."""
-    table, index, target = first(node), first(node, 1), node.destination
-    if table.type in FORMATS:
-        _rows_in_blocks(emitter, table, index, target)
-        return
-    tables, lists, out = emitter.view(table), emitter.view(index), emitter.view(target)
-    for outer in range(tables.shape[0]):
-        for inner in range(tables.shape[1]):
-            emitter.check_size()
-            place = out[outer, inner]
-            rows, numbers = tables[outer, inner].contiguous(), lists[0, outer, inner]
-            if table.type == target.type:
-                emitter.device.embedding(rows, numbers, out=place)
-            else:
-                move(emitter, emitter.device.embedding(rows, numbers), place, (table.type, target.type))
-
-
-def _rows_in_blocks(emitter: Emitter, table: GraphTensor, index: GraphTensor, target: GraphTensor) -> None:
-    """Bring the tiles' rows together, and multiply the identity by them."""
-    rows, count = block_rows(table), table.elements[1]
-    out, identity = emitter.view(target).reshape(-1, table.elements[0]), identity_of(emitter)
-
-    def build(emitter: Emitter) -> None:
-        numbers = numbers_of(emitter, index)
-        if numbers.min() < 0 or numbers.max() >= count:
-            raise ValueError(f"GET_ROWS: {numbers.min()}..{numbers.max()} of {count} rows")
-        outer, inner, _ = np.indices(numbers.shape)
-        values = values_of(emitter, rows[outer, inner, numbers].flat(), identity)
-        emitter.device.copy(values.T, out=out)
-
-    emitter.moving(build, index)
-
-
-def check_set_rows(device: Device, node: GraphNode) -> None:
-    """Take rows of floats and their numbers, which are an input unless rows can be scattered."""
-    rows, index, target = first(node), first(node, 1), node.destination
-    blocks = target.type in FORMATS
-    require(rows.type in FLOATS and (blocks or target.type in FLOATS), f"{rows.type} to {target.type}")
-    if blocks:
-        require(math.prod(rows.elements[1:]) <= MOST_BLOCK_ROWS, "many rows in blocks")
-    require(index.type in ("i32", "i64"), f"numbers in {index.type}")
-    known = bool(index.flags & TensorFlag.INPUT)
-    require(known or (not blocks and _scatters(target)), "numbers that the graph computes")
-    require(rows.elements[0] == target.elements[0], "rows of another length")
-    require(rows.elements[2:] == target.elements[2:], "matrices of another number")
-    require(all(index.elements[1:]), "no lists")
-    fits = not rows.elements[2] % index.elements[1] and not rows.elements[3] % index.elements[2]
-    require(
-        fits and index.elements[0] == rows.elements[1] and index.elements[3] == 1, "lists that do not fit"
-    )
-    require(math.prod(rows.elements[2:]) <= MOST_BATCHES, "many matrices")
-    require(rows.elements[1] <= MOST_ROWS, "many rows")
-
-
-def _scatters(target: GraphTensor) -> bool:
-    """Return whether a command can scatter to rows of this tensor: they are dense and share no bytes."""
-    item = TYPES[target.type].itemsize
-    width, height = target.elements[:2]
-    return (width == 1 or target.steps[0] == item) and (height == 1 or target.steps[1] >= width * item)
-
-
-def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
-    """Write rows that are equally far apart with one command, others by scatters, one for each matrix.
-
-    Numbers that the graph computes are known to the device alone.
-    """
-    rows, index, target = first(node), first(node, 1), node.destination
-
-    types = rows.type, target.type
-    if not rows.elements[1]:
-        return
-    if target.type in FORMATS:
-        _set_blocks(emitter, rows, index, target)
-        return
-
-    dense = _scatters(target)
-
-    def matrices(emitter: Emitter) -> Iterator[tuple[DeviceTensor, DeviceTensor, tuple[int, int]]]:
-        source, out = emitter.view(rows), emitter.view(target)
-        inners, outers = index.elements[1:3]
-        for outer, inner in np.ndindex(*source.shape[:2]):
-            yield source[outer, inner], out[outer, inner], (outer % outers, inner % inners)
-
-    if not index.flags & TensorFlag.INPUT:
-        for some, place, which in matrices(emitter):
-            emitter.check_size()
-            emitter.device.scatter_rows(place, emitter.view(index)[0][which], some)
-        return
-
-    def build(emitter: Emitter) -> None:
-        numbers, lists = numbers_of(emitter, index), emitter.view(index)[0]
-        for some, place, which in matrices(emitter):
-            _set(emitter, some, place, numbers[which], types, lists[which] if dense else None)
-
-    emitter.moving(build, index)
-
-
-def _set_blocks(emitter: Emitter, rows: GraphTensor, index: GraphTensor, target: GraphTensor) -> None:
-    values = emitter.floats(rows).contiguous().reshape(-1, rows.elements[0])
-    made = quantised(emitter, values, named_format(target.type))
-    places, count = block_rows(target), target.elements[1]
-
-    def build(emitter: Emitter) -> None:
-        numbers = numbers_of(emitter, index)
-        check_numbers(numbers, count)
-        outer, inner, number = np.indices(places.quants.shape[:2] + numbers.shape[2:])
-        listed = numbers[outer % numbers.shape[0], inner % numbers.shape[1], number]
-        write_rows(emitter, made, places[outer, inner, listed].flat())
-
-    emitter.moving(build, index)
-
-
-def numbers_of(emitter: Emitter, index: GraphTensor) -> NDArray[Any]:
-    """Return the numbers [outer, inner, count]."""
-    dtype = TYPES[index.type]
-    shape, strides = index.elements[2::-1], index.steps[2::-1]
-    return np.ndarray(shape, dtype, emitter.content(index), strides=strides)
-
-
-def check_numbers(listed: NDArray[Any], count: int) -> None:
-    """Raise ValueError unless the numbers are those of rows."""
-    if listed.min() < 0 or listed.max() >= count:
-        raise ValueError(f"SET_ROWS: {listed.min()}..{listed.max()} of {count} rows")
-
-
-def _set(
-    emitter: Emitter,
-    source: DeviceTensor,
-    target: DeviceTensor,
-    listed: NDArray[Any],
-    types: tuple[str, str],
-    numbers: DeviceTensor | None,
-) -> None:
-    """Write the rows of a matrix.
-
-    Args:
-        listed: their numbers.
-        numbers: the same on the device, if it can scatter to the target's rows.
-    """
-    check_numbers(listed, target.shape[0])
-    cut = list(runs(listed.tolist()))
-    counts = {(count, step) for _, count, step in cut}
-    firsts = listed[[start for start, _, _ in cut]]
-    apart = set(np.diff(firsts).tolist())
-    width, (down, item) = target.shape[1], target.strides
-    if len(cut) > 1 and len(counts) == len(apart) == 1 and min(apart) > 0:
-        # The runs themselves are equally far apart: tokens of a cache that is stored by element, for example.
-        (count, step), (outer,) = counts.pop(), apart
-        place = part_of(target, firsts[0], (len(cut), count, width), (outer * down, step * down, item))
-        if not place.overlaps_itself:
-            along = source.strides[0]
-            rows = DeviceTensor.borrow(
-                source.device, source.ptr, place.shape, (count * along, *source.strides), source.dtype
-            )
-            move(emitter, rows, place, types)
-            return
-    if len(cut) > 1 and numbers is not None:
-        emitter.check_size()
-        emitter.device.scatter_rows(target, numbers, source)
-        return
-    for start, count, step in cut:
-        emitter.check_size()
-        place = part_of(target, listed[start], (count, width), (step * down, item))
-        move(emitter, source[start : start + count], place, types)
-
-
-def part_of(target: DeviceTensor, row: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> DeviceTensor:
-    """Return a view that starts at a row."""
-    return DeviceTensor.borrow(
-        target.device, target.ptr + int(row) * target.strides[0], shape, strides, target.dtype
-    )
-
-
-def runs(numbers: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Cut a list into runs with a constant positive step; yield start, count and step of each."""
-    start = 0
-    while start < len(numbers):
-        end = start + 1
-        step = numbers[end] - numbers[start] if end < len(numbers) else 1
-        if step > 0:
-            while end < len(numbers) and numbers[end] - numbers[end - 1] == step:
-                end += 1
-        yield start, end - start, max(step, 1)
-        start = end
-
-
 OPERATIONS = {
     **dict.fromkeys(("CPY", "CONT", "DUP"), GraphOperation(check_copy, emit_copy)),
     "FILL": GraphOperation(check_fill, emit_fill),
     "CONCAT": GraphOperation(check_concat, emit_concat),
     "REPEAT": GraphOperation(check_repeat, emit_repeat),
-    "GET_ROWS": GraphOperation(check_get_rows, emit_get_rows),
-    "SET_ROWS": GraphOperation(check_set_rows, emit_set_rows),
 }

@@ -1,7 +1,7 @@
 """ROPE whose result SET_ROWS writes to rows of a cache, in the type of the cache."""
 
 from echo_npu.server.operations.base import TYPES, Emitter, contiguous, first
-from echo_npu.server.operations.moving import check_numbers, numbers_of, part_of, runs
+from echo_npu.server.operations.numbered_rows import check_numbers, numbers_of, part_of, runs
 from echo_npu.server.operations.rotary import PAIRS, Rotation, tables_of
 from echo_npu.server.protocol import GraphNode, TensorFlag
 

@@ -17,6 +17,7 @@ from tests.runtime.server.limits.limit import (
     i64,
     q4_0,
     q4_1,
+    q5_k,
     q8_0,
     steps,
 )
@@ -24,6 +25,7 @@ from tests.runtime.server.server_client import node
 
 BLOCK_ROWS = 1 << 14
 BATCHES = 1 << 17
+GATHERED_ROWS = 3 << 16
 MOST_ROWS = 1 << 20
 COPY = node("CPY", f32(8, 3), f32(8, 3))
 QUANTISED = node("CPY", q8_0(64, 6), f32(64, 6))
@@ -37,6 +39,9 @@ SCATTERED_BLOCKS = node("SET_ROWS", q8_0(64, 3), f32(64, 2), i32(2), q8_0(64, 3)
 LISTS = node("SET_ROWS", f32(4, 6, 4, 6), f32(4, 2, 4, 6), i64(2, 2, 3), f32(4, 6, 4, 6))
 MATRICES = node("SET_ROWS", f16(1, 1, BATCHES), f32(1, 1, BATCHES), i64(1), f16(1, 1, BATCHES))
 MANY_ROWS = node("SET_ROWS", f16(1, 3), f32(1, MOST_ROWS), i64(MOST_ROWS), f16(1, 3))
+UNPACKED = node("CPY", f32(256, 6), q5_k(1, 6))
+PICKED_UNPACKED = node("GET_ROWS", f32(256, 2), q5_k(1, 5), i32(2))
+SCATTERED_PACKED = node("SET_ROWS", q5_k(1, 3), f32(256, 2), i32(2), q5_k(1, 3))
 EVERY = (f32, f16, bf16, i8, i16, i32, i64)
 CONVERTED = (f32, f16, bf16, i32)
 
@@ -111,10 +116,36 @@ LIMITS = [
     Limit("numbers that the graph computes, for a table in blocks", PICKED_BLOCKS, [{2: computed(i32(2))}]),
     Limit("rows of blocks as another type", PICKED_BLOCKS, [{0: f16(64, 2)}, {0: i32(64, 2)}]),
     Limit("many rows in blocks", PICKED_BLOCKS, [
-        {0: f32(64, BLOCK_ROWS + 1), 2: i32(BLOCK_ROWS + 1)},
+        {0: f32(64, GATHERED_ROWS + 1), 2: i32(GATHERED_ROWS + 1)},
     ], [
-        {0: f32(64, BLOCK_ROWS), 2: i32(BLOCK_ROWS)},
+        {0: f32(64, GATHERED_ROWS), 2: i32(GATHERED_ROWS)},
     ]),
+    Limit("other numbers of elements", UNPACKED, [
+        {0: f32(255, 6)}, {0: f32(256, 7)}, {1: q5_k(2, 6)}, {0: q5_k(1, 6), 1: f32(256, 7)},
+    ], [
+        {0: f32(6, 256)}, {0: f16(256, 2, 3)}, {1: q5_k(2, 3)}, {1: apart(q5_k(1, 6))},
+        {0: q5_k(6), 1: bf16(256, 6)}, {0: apart(q5_k(2, 3)), 1: f32(256, 6)}, {0: gaps(f32(256, 6))},
+    ]),
+    Limit("q5_K and ", UNPACKED, [{0: i32(256, 6)}, {0: i64(256, 6)}, {0: q5_k(1, 6), 1: i32(256, 6)}]),
+    Limit("more elements than fit", UNPACKED, [
+        {0: f16(256, 1 << 18), 1: q5_k(1 << 18)},
+    ], [
+        {0: f16(256, (1 << 18) - 1), 1: q5_k((1 << 18) - 1)},
+    ]),
+    Limit("a result of another shape", PICKED_UNPACKED, [
+        {0: f32(1, 2)}, {0: f32(512, 2)}, {1: q5_k(2, 5)}, {0: f32(256, 3)},
+    ], [
+        {0: f32(512, 2), 1: q5_k(2, 5)}, {2: computed(i32(2))}, {1: apart(q5_k(1, 5))},
+    ]),
+    Limit("q5_K and f64", PICKED_UNPACKED, [
+        {0: steps(replace(q5_k(256, 2), type="f64"), 176, 176 * 256, 176 * 512, 176 * 512)},
+    ]),
+    Limit("rows of another length", SCATTERED_PACKED, [
+        {1: f32(1, 2)}, {1: f32(512, 2)}, {0: q5_k(2, 3)},
+    ], [
+        {1: f32(512, 2), 0: q5_k(2, 3)}, {1: f16(256, 2)}, {2: computed(i32(2))}, {0: apart(q5_k(1, 3))},
+    ]),
+    Limit("rows of blocks with gaps", SCATTERED_PACKED, [{0: gaps(q5_k(2, 3)), 1: f32(512, 2)}]),
     Limit("a table in", PICKED, [
         {0: f32(8, 2, 2), 1: i64(8, 5, 2)}, {0: i16(8, 2, 2)},
     ], [

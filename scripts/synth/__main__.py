@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from echo_sim.config import ConfigError, NpuConfig, load_config
+from echo_sim.designs import FileListError
 from echo_sim.numerals import Real, Whole
 from echo_sim.tools import ToolMissingError
 from scripts.synth import report
@@ -50,6 +51,9 @@ def _parser() -> argparse.ArgumentParser:
         "--module",
         type=single_module,
         help="measure a module by itself, with its parameters: systolic_row:Cols=1,Pipeline=1",
+    )
+    parser.add_argument(
+        "--files", type=Path, help="a file list (.f) of other sources, one of whose modules --module names"
     )
     parser.add_argument(
         "--target",
@@ -89,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no target {', '.join(unknown)}: name some of {', '.join(TARGETS)}")
     if "osu018" in targets and liberty is None:
         parser.error("the target osu018 needs its library: see --help")
+    if options.files and not options.module:
+        parser.error("--files takes --module")
     if options.update:
         if options.block or options.module:
             parser.error("--update writes a table of all blocks, so it takes no --block and no --module")
@@ -103,12 +109,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for top in [options.module] if options.module else tops:
             tell(f"{top.name}: elaborating")
             if isinstance(top, SingleModule):
-                parts = elaborate_module(top.name, top.parameters)
+                parts = elaborate_module(top.name, top.parameters, options.files)
             else:
                 parts = elaborate(top)
             blocks = selected(parts, names(options.block))
             measured[top.name] = blocks, _measure(blocks, targets, liberty, library, options)
-    except (ConfigError, LibertyError, SynthesisError, ToolMissingError) as error:
+    except (ConfigError, FileListError, LibertyError, OSError, SynthesisError, ToolMissingError) as error:
         print(f"error: {error}", file=sys.stderr)
         return WRONG_ARGUMENTS
     _write(measured, liberty if library else None, options)

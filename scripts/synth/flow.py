@@ -23,6 +23,8 @@ from tb.whole_files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WORK = ROOT / "sim_build" / "synth"
+FILE_LIST = "npu.f"
+"""Name of the NPU's file list, in rtl/."""
 LIBERTY = "library.lib"
 """Name of the copy of the technology library in the working folder."""
 
@@ -132,23 +134,26 @@ def elaborate(config: NpuConfig, rtl: Path = ROOT / "rtl", timeout: float = 600.
 
     Raises: as `yosys`.
     """
-    return _elaborated(config.name, TOP, config.parameters(), config.defines(), rtl, timeout)
+    return _elaborated(config.name, TOP, config.parameters(), config.defines(), rtl / FILE_LIST, timeout)
 
 
 def elaborate_module(
-    module: str, parameters: Mapping[str, int], rtl: Path = ROOT / "rtl", timeout: float = 600.0
+    module: str, parameters: Mapping[str, int], files: Path | None = None, timeout: float = 600.0
 ) -> dict[str, Block]:
     """Return the blocks of a single module by key, children before parents.
 
     Args:
         module: its name.
         parameters: values of its parameters, by name; the others keep their defaults.
-        rtl, timeout: as `elaborate`.
+        files: a file list (.f) whose sources lie in its folder and below; default: that of the NPU.
+        timeout: as `elaborate`.
 
-    Raises: as `yosys`.
+    Raises: as `yosys`; OSError: the list cannot be read; FileListError: it names what is not there.
     """
     values = "".join(f"-{name}{value}" for name, value in parameters.items())
-    return _elaborated(f"module-{module}{values}", module, parameters, {}, rtl, timeout)
+    return _elaborated(
+        f"module-{module}{values}", module, parameters, {}, files or ROOT / "rtl" / FILE_LIST, timeout
+    )
 
 
 def _elaborated(
@@ -156,17 +161,20 @@ def _elaborated(
     top: str,
     parameters: Mapping[str, int],
     defines: Mapping[str, str],
-    rtl: Path,
+    file_list: Path,
     timeout: float,
 ) -> dict[str, Block]:
     folder = WORK / name
     copy = folder / "rtl"
+    sources, includes = (
+        [_below(path, file_list) for path in paths] for paths in read_file_list(file_list.resolve())
+    )
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(rtl, copy)
-    files = [f"rtl/{path.relative_to(copy).as_posix()}" for path in read_file_list(copy / "npu.f")[0]]
+    shutil.copytree(file_list.parent, copy)
+    places = " -I ".join(["rtl", *includes])
     yosys(
         [
-            f"read_slang {_elaboration(top, parameters, defines, files, 'rtl')}",
+            f"read_slang {_elaboration(top, parameters, defines, sources, places)}",
             f"hierarchy -check -top {top}",
             "proc",
             "opt",  # enables become part of registers, which then become part of memories
@@ -180,6 +188,14 @@ def _elaborated(
     )
     design = json.loads((folder / "design.json").read_text(encoding="utf-8"))
     return blocks_of(design["modules"], top)
+
+
+def _below(path: Path, file_list: Path) -> str:
+    """Return a path of a file list in the copy of its folder; SynthesisError if it is not in that folder."""
+    folder = file_list.resolve().parent
+    if not path.is_relative_to(folder):
+        raise SynthesisError(f"{file_list}: {path.name} does not lie in its folder")
+    return f"rtl/{path.relative_to(folder).as_posix()}"
 
 
 def elaboration(config: NpuConfig, files: Sequence[str], includes: str) -> str:

@@ -419,6 +419,34 @@ def test_a_module_has_parameters_of_its_own(tmp_path: Path, capsys: pytest.Captu
     assert "| `skid_buffer`" in capsys.readouterr().out
 
 
+def test_a_module_of_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in {
+        "deep/top.sv": '`include "width.svh"\nmodule other #(parameter int N = 2) (input logic [N-1:0] a_i,'
+        " b_i, output logic [N-1:0] y_o);\n  and_or u_it [`WIDTH-1:0] (.*);\nendmodule\n",
+        "and_or.sv": "module and_or (input logic a_i, b_i, output logic y_o);\n"
+        "  assign y_o = a_i & b_i;\nendmodule\n",
+        "inc/width.svh": "`define WIDTH N\n",
+        "all.f": "+incdir+inc\nand_or.sv // a cell\ndeep/top.sv\n",
+    }.items():
+        (tmp_path / "other" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "other" / name).write_text(text, encoding="utf-8")
+    files = ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
+    words = ["--files", str(tmp_path / "other" / "all.f"), "--target", "gates", "--jobs", "1"]
+    assert command.main([*words, "--module", "other:N=5", *files]) == 0
+    rows = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["other"]
+    assert {row["module"]: len(row["instances"]) for row in rows} == {"and_or": 5, "other": 1}
+    for text, said in (
+        ("and_or.sv\nnone.sv\n", "none.sv does not exist"),
+        ("../above.sv\n", "above.sv does not lie in its folder"),
+    ):
+        (tmp_path / "above.sv").touch()
+        (tmp_path / "other" / "all.f").write_text(text, encoding="utf-8")
+        assert command.main([*words, "--module", "other"]) == command.WRONG_ARGUMENTS
+        assert said in capsys.readouterr().err
+    assert command.main([*words[2:], "--module", "other", "--files", "/nowhere.f"]) == command.WRONG_ARGUMENTS
+    assert "/nowhere.f" in capsys.readouterr().err
+
+
 def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(command.LIBERTY_VARIABLE, raising=False)
     monkeypatch.setattr(command, "INSTALLED", Path("/nowhere/osu018.lib"))
@@ -426,6 +454,7 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         (["--target", "silk"], "no target silk"),
         (["--target", "osu018"], "needs its library"),
         (["--timeout", "0"], "'0': it must be a number"),
+        (["--files", "other.f"], "--files takes --module"),
         (["--module", "skid_buffer:Width=wide"], "'wide': it must be a whole number"),
     ):
         with pytest.raises(SystemExit) as ended:

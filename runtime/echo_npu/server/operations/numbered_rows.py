@@ -60,7 +60,7 @@ def check_get_rows(device: Device, node: GraphNode) -> None:
         require(target.type == "f32", "rows of blocks as another type than float32")
         require(math.prod(index.elements) <= MOST_GATHERED, "many rows in blocks")
     elif changes_blocks(table, target):
-        width *= check_blocks(device, table, target.type, written=False).elements
+        width *= check_blocks(device, table, target, written=False).elements
     else:
         require(converts(table.type, target.type), f"a table in {table.type}")
     require(index.type == "i32", f"numbers in {index.type}")
@@ -79,23 +79,26 @@ def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
         _rows_in_blocks(emitter, table, index, target)
         return
     out = emitter.view(target)
-    changed = changes_blocks(table, target)
-    if changed:
-        form = FILE_FORMATS[table.type]
-        raw = emitter.device.empty((*out.shape[:3], table.elements[0]), dtype_of(table))
-    found = raw if changed else out
+    if not changes_blocks(table, target):
+        _gather(emitter, table, index, out, target.type)
+        return
+    form = FILE_FORMATS[table.type]
+    raw = emitter.device.empty((*out.shape[:3], table.elements[0]), dtype_of(table))
+    _gather(emitter, table, index, raw, table.type)
+    write_values(emitter, raw.reshape(raw.size, 1).view(np.uint8), form, out.reshape(-1, form.elements))
+
+
+def _gather(emitter: Emitter, table: GraphTensor, index: GraphTensor, out: DeviceTensor, target: str) -> None:
+    """Gather the rows of each table into a tensor of a type."""
     tables, lists = emitter.view(table), emitter.view(index)
     for outer, inner in np.ndindex(*tables.shape[:2]):
         emitter.check_size()
-        place = found[outer, inner]
+        place = out[outer, inner]
         rows, numbers = tables[outer, inner].contiguous(), lists[0, outer, inner]
-        if changed or table.type == target.type:
+        if table.type == target:
             emitter.device.embedding(rows, numbers, out=place)
         else:
-            move(emitter, emitter.device.embedding(rows, numbers), place, (table.type, target.type))
-    if changed:
-        octets = raw.reshape(raw.size, 1).view(np.uint8)
-        write_values(emitter, octets, form, out.reshape(-1, form.elements))
+            move(emitter, emitter.device.embedding(rows, numbers), place, (table.type, target))
 
 
 def _rows_in_blocks(emitter: Emitter, table: GraphTensor, index: GraphTensor, target: GraphTensor) -> None:
@@ -119,7 +122,7 @@ def check_set_rows(device: Device, node: GraphNode) -> None:
     rows, index, target = first(node), first(node, 1), node.destination
     blocks, width = target.type in FORMATS, target.elements[0]
     if target.type in FILE_FORMATS:
-        width *= check_blocks(device, target, rows.type, written=True).elements
+        width *= check_blocks(device, target, rows, written=True).elements
         require(dense_rows(target), "rows of blocks with gaps")
     else:
         require(rows.type in FLOATS and (blocks or target.type in FLOATS), f"{rows.type} to {target.type}")

@@ -137,6 +137,16 @@ LIMITS = [
     ], [
         {0: f32(512, 2), 1: q5_k(2, 5)}, {2: computed(i32(2))}, {1: apart(q5_k(1, 5))},
     ]),
+    Limit("more elements than fit", PICKED_UNPACKED, [
+        {0: f16(256, 1 << 18), 2: i32(1 << 18)},
+    ], [
+        {0: f16(256, (1 << 18) - 1), 2: i32((1 << 18) - 1)}, {1: q5_k(1, 1 << 20)},
+    ]),
+    Limit("more elements than fit", SCATTERED_PACKED, [
+        {1: f16(256, 1 << 18), 2: i32(1 << 18)},
+    ], [
+        {1: f16(256, (1 << 18) - 1), 2: i32((1 << 18) - 1)}, {0: q5_k(1, 1 << 20)},
+    ]),
     Limit("q5_K and f64", PICKED_UNPACKED, [
         {0: steps(replace(q5_k(256, 2), type="f64"), 176, 176 * 256, 176 * 512, 176 * 512)},
     ]),

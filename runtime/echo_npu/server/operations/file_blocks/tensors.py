@@ -23,18 +23,18 @@ def changes_blocks(source: GraphTensor, target: GraphTensor) -> bool:
     return source.type != target.type and bool({source.type, target.type} & FILE_FORMATS.keys())
 
 
-def check_blocks(device: Device, tensor: GraphTensor, floats: str, *, written: bool) -> FileFormat:
-    """Return the format of a tensor in blocks that is changed from or to a type of floats.
+def check_blocks(device: Device, blocks: GraphTensor, floats: GraphTensor, *, written: bool) -> FileFormat:
+    """Return the format of blocks, some of which are changed from or to all floats of a tensor.
 
     Raises: UnsupportedError for what the device does not change.
     """
-    form = FILE_FORMATS.get(tensor.type)
-    require(form is not None and floats in FLOATS, f"{tensor.type} and {floats}")
+    form = FILE_FORMATS.get(blocks.type)
+    require(form is not None and floats.type in FLOATS, f"{blocks.type} and {floats.type}")
     assert form is not None
-    require(tensor.item == form.size, f"blocks of {tensor.item} bytes in {tensor.type}")
-    require(not written or form.quantise is not None, f"{floats} to {tensor.type}")
-    require(written or not form.grid or has_grids(), f"{tensor.type} without the package gguf")
-    size = math.prod(tensor.elements) * form.elements * np.dtype(np.float32).itemsize
+    require(blocks.item == form.size, f"blocks of {blocks.item} bytes in {blocks.type}")
+    require(not written or form.quantise is not None, f"{floats.type} to {blocks.type}")
+    require(written or not form.grid or has_grids(), f"{blocks.type} without the package gguf")
+    size = math.prod(floats.elements) * np.dtype(np.float32).itemsize
     require(size < most_bytes(device), "more elements than fit into memory")
     return form
 
@@ -43,7 +43,7 @@ def check_file_copy(device: Device, source: GraphTensor, target: GraphTensor) ->
     """Take as many elements, in the order of both."""
     written = target.type in FILE_FORMATS
     blocks, floats = (target, source) if written else (source, target)
-    form = check_blocks(device, blocks, floats.type, written=written)
+    form = check_blocks(device, blocks, floats, written=written)
     count = math.prod(blocks.elements) * form.elements
     require(math.prod(floats.elements) == count, "other numbers of elements")
 

@@ -31,7 +31,7 @@ RESOURCES: Mapping[str, Mapping[str, str]] = {
         "carry": r"CARRY4",
         "DSP": r"DSP48E1",
         "block RAM": r"RAMB(18|36)E1",
-        "LUT RAM": r"RAM(32|64|128|256)(M|X1[DS])",
+        "LUT RAM": r"RAM(32|64|128|256)(M|X1[DS])|SRL(16|C32)E",
     },
 }
 """For each FPGA, what is counted by the types of cells."""

@@ -142,7 +142,7 @@ def build_ggml(source: Path, jobs: int) -> Path:
     ]
     test = source / "tests" / "test-backend-ops.cpp"
     folders = [place, ggml / "include", ggml / "src", processor]
-    names = ["_GNU_SOURCE", "GGML_USE_CPU", "GGML_SCHED_MAX_COPIES=4"]
+    names = ["_GNU_SOURCE", "GGML_USE_CPU", "GGML_SCHED_MAX_COPIES=4", "NDEBUG"]
     if not with_avx:
         names.append("GGML_CPU_GENERIC")
     flags = [

@@ -58,8 +58,11 @@ def quantised(device: Device, name: str, values: NDArray[np.float32]) -> NDArray
 
 
 def awkward(random: np.random.Generator, elements: int) -> NDArray[np.float32]:
-    """Return blocks of equal, large, positive, negative and half-way numbers, and of parts of zeros."""
-    x = random.uniform(-1, 1, (48, elements)).astype(np.float32)
+    """Return blocks of equal, large, positive, negative and half-way numbers, and of parts of zeros.
+
+    Most are ordinary: a search that ends a trial early differs in one of a hundred.
+    """
+    x = random.uniform(-1, 1, (1000, elements)).astype(np.float32)
     x[1], x[2], x[3, : elements // 2], x[4, 5:] = 1, -3.5, 0, 0
     x[5] *= 3e2
     x[6] *= 1e4
@@ -70,6 +73,13 @@ def awkward(random: np.random.Generator, elements: int) -> NDArray[np.float32]:
     x[12] = x[12].astype(np.float16)
     x[13, ::2] = 0
     x[14] = 2.0 ** random.integers(-12, 12, elements)
+    x[15:18] *= np.float32([[1e10], [3e-12], [2e-14]])
+    x[18:40] = random.uniform(-0.093, 0.093, (22, elements))
+    x[40:80] = random.integers(-31, 32, (40, elements)) / 2
+    # Halves of the greatest number, and what is just below.
+    x[80:120] = random.choice(np.float32([0.5, -0.5, 0.49999997, -0.49999997, 1]), (40, elements))
+    x[80:120] *= random.uniform(1, 2, (40, 1)).astype(np.float32)
+    x[500:] = random.normal(size=(500, elements))
     return x
 
 
@@ -106,4 +116,19 @@ def test_zeros_have_the_values_of_ggml(ggml: ctypes.CDLL, device: Device, name: 
     values[3] = np.linspace(-1e-20, 2e-20, values.shape[1])
     got, wanted = quantised(device, name, values), blocks_of(ggml, name, values)
     assert np.array_equal(values_of(ggml, name, got), values_of(ggml, name, wanted))
-    assert np.array_equal(got, wanted) or name == "iq4_nl"
+    if name == "iq4_nl":
+        got, wanted = np.delete(got, [0, 2, 3], 0), np.delete(wanted, [0, 2, 3], 0)
+        assert not quantised(device, name, values)[[0, 2, 3]].any()
+    assert np.array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("factor", [1e10, 1e12, 1e15, 1e19, 1e30])
+@pytest.mark.parametrize("name", ["q2_K", "q3_K", "q4_K", "q5_K", "q6_K"])
+def test_sums_that_overflow_end_as_those_of_ggml(
+    ggml: ctypes.CDLL, device: Device, name: str, factor: float
+) -> None:
+    values = np.random.default_rng(8).normal(size=(60, 256)).astype(np.float32)
+    values[:, ::3] *= np.float32(factor)
+    with np.errstate(over="ignore"):
+        got, wanted = quantised(device, name, values), blocks_of(ggml, name, values)
+    assert np.array_equal(got, wanted)

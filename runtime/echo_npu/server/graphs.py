@@ -14,7 +14,7 @@ from echo_npu.driver.recording import RecordingDriver
 from echo_npu.server.fusion import FusedNodes, fused
 from echo_npu.server.liveness import WrittenBytes
 from echo_npu.server.operations import WITHOUT_COMMANDS, check, emit
-from echo_npu.server.operations.base import Emitter, extent, require
+from echo_npu.server.operations.base import Emitter, check_places, extent, require
 from echo_npu.server.protocol import GraphFlag, GraphNode, GraphTensor
 from echo_npu.server.results import check_results, left_by
 
@@ -22,7 +22,7 @@ MOST_GRAPHS: Final = 8
 """Graphs that are kept for another run."""
 
 MOST_COMMANDS: Final = 1 << 19
-"""Commands of a graph: a recording takes a kilobyte and some 50 microseconds for each."""
+"""Commands of a graph: a recording takes a kilobyte and 50 to 250 microseconds for each."""
 
 NO_FLAGS: Final = GraphFlag(0)
 
@@ -44,7 +44,8 @@ class GraphRunner:
 
         Raises:
             UnsupportedError: naming a node that the device does not compute.
-            ValueError: it has too many commands, or a number of a row that there is not.
+            ValueError: it has too many commands, a number of a row that there is not, or a tensor outside of
+                memory.
             NpuError: the device ran out of memory or failed.
             NotANumberError: with REFUSE_NAN, a result of the graph holds a NaN.
         """
@@ -52,6 +53,7 @@ class GraphRunner:
         nodes = [node for node in nodes if node.op not in WITHOUT_COMMANDS]
         for node in nodes:
             check(self._device, node)
+            check_places(self._device, node)
         self._drop(key)
         while len(self._kept) >= MOST_GRAPHS:
             self._kept.popitem(last=False)[1].close()

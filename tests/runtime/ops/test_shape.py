@@ -109,8 +109,14 @@ def test_view_is_the_same_bytes_as_another_type(npu: Device) -> None:
     assert np.array_equal(tensor.to_numpy()[0], np.zeros((3, 4)))
     refuses(ValueError, "last axis", tensor.T.view, np.uint8)
     refuses(ValueError, "larger dtype", npu.tensor(values[:, :, :3]).view, np.float64)
+    kept = npu.tensor(values).view(np.uint8)  # the view alone keeps the bytes
+    others = [npu.tensor(np.zeros_like(values)) for _ in range(4)]
+    assert np.array_equal(kept.to_numpy().view(np.float32).reshape(values.shape), values)
+    del others
+    view = tensor.view(np.int32)
     tensor.free()
     refuses(ValueError, "free", tensor.view, np.int32)
+    refuses(ValueError, "free", view.to_numpy)
 
 
 def test_unfold_is_a_view_of_windows(npu: Device) -> None:

@@ -8,9 +8,12 @@ import pytest
 from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
+from echo_npu.server import graphs
 from echo_npu.server.operations.file_blocks import grids, tensors
+from echo_npu.server.operations.file_blocks.blocks import FileBlocks
+from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.formats import FILE_FORMATS
-from echo_npu.server.protocol import GraphTensor, RequestKind, TensorFlag
+from echo_npu.server.protocol import AnswerStatus, GraphTensor, RequestKind, TensorFlag
 from tests.runtime.server.server_client import AnswerError, ServerClient, node
 
 RANDOM = np.random.default_rng(17)
@@ -65,7 +68,12 @@ def test_copies_and_rows_have_the_values_of_the_blocks(client: ServerClient, nam
     out = client.room((2, 1, 4, width))
     computed(client, "GET_ROWS", out, source, replace(index, elements=(4, 1, 2, 1)))
     numbers = client.read(index).reshape(2, 4)
-    assert np.array_equal(client.read(out)[:, 0], np.stack([wanted[i, 0, numbers[i]] for i in range(2)]))
+    rows = np.stack([wanted[i, 0, numbers[i]] for i in range(2)])
+    assert np.array_equal(client.read(out)[:, 0], rows)
+    half = client.room((2, 1, 4, width), np.float16)
+    computed(client, "GET_ROWS", half, source, replace(index, elements=(4, 1, 2, 1)))
+    with np.errstate(over="ignore"):
+        assert np.array_equal(client.read(half)[:, 0], rows.astype(np.float16))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.uint16])
@@ -168,6 +176,88 @@ def test_what_takes_more_than_one_part_is_the_same(
     computed(client, "CPY", parts, source)
     assert np.array_equal(first, second)
     assert np.array_equal(read_back(client, parts, (1, 1, 5, 512)), values)
+
+
+def test_a_graph_that_becomes_too_long_ends_inside_a_node(
+    client: ServerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = []
+    form = FILE_FORMATS["q5_0"]
+
+    def counted(values: DeviceNumbers) -> FileBlocks:
+        parts.append(values.shape)
+        assert form.quantise is not None
+        return form.quantise(values)
+
+    monkeypatch.setitem(FILE_FORMATS, "q5_0", replace(form, quantise=counted))
+    monkeypatch.setattr(tensors, "_AT_A_TIME", 32)
+    monkeypatch.setattr(graphs, "MOST_COMMANDS", 100)
+    target, _ = blocks(client, "q5_0", (1, 1, 50, 1))
+    floats = client.put(RANDOM.normal(size=(1, 1, 50, 32)).astype(np.float32))
+    with pytest.raises(AnswerError, match="more than 100 commands"):
+        client.graph(node("CPY", target, floats))
+    assert len(parts) < 6
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_lists_are_those_of_their_matrices(client: ServerClient, known: bool) -> None:
+    """Four times three matrices share two times three lists, which the graph computes or not."""
+    rows = RANDOM.normal(size=(4, 3, 2, 32)).astype(np.float32)
+    cache, kept = blocks(client, "q5_0", (4, 3, 5, 1))
+    dense, made = blocks(client, "q5_0", (4, 3, 2, 1))
+    source = client.put(rows)
+    computed(client, "CPY", dense, source)
+    numbers = np.stack([RANDOM.permutation(5)[:2] for _ in range(6)]).reshape(1, 2, 3, 2)
+    before = kept.copy()
+    for outer, inner in np.ndindex(4, 3):
+        before[outer, inner, numbers[0, outer % 2, inner]] = made[outer, inner]
+    if known:
+        client.graph(node("SET_ROWS", cache, source, client.put(numbers.astype(np.int64)), cache))
+    else:
+        given, index = client.put(numbers.astype(np.float32)), client.room(numbers.shape, np.int32)
+        client.graph(node("CPY", index, given), node("SET_ROWS", cache, source, index, cache))
+    assert np.array_equal(kept, before)
+
+
+def test_the_last_of_equal_numbers_stays(client: ServerClient) -> None:
+    rows = RANDOM.normal(size=(4, 8)).astype(np.float32)
+    target = client.put(np.zeros((3, 8), np.float32))
+    source, index = client.put(rows), client.put(np.array([0, 1, 1, 2], np.int64))
+    client.graph(node("SET_ROWS", target, source, index, target))
+    assert np.array_equal(client.read(target)[0, 0], rows[[0, 2, 3]])
+
+
+def test_copies_within_a_tensor(client: ServerClient) -> None:
+    source, data = blocks(client, "q5_0", (1, 1, 6, 2))
+    wanted = data.copy()
+    computed(client, "CPY", source, source)
+    assert np.array_equal(data, wanted)
+    part = replace(source, elements=(2, 4, 1, 1))
+    computed(client, "CPY", replace(part, address=part.address + 44), part)
+    wanted[0, 0, 1:5] = wanted[0, 0, :4].copy()
+    assert np.array_equal(data, wanted)
+    computed(client, "CPY", part, replace(part, address=part.address + 2 * 44))
+    wanted[0, 0, :4] = wanted[0, 0, 2:6].copy()
+    assert np.array_equal(data, wanted)
+    floats = client.put(RANDOM.normal(size=(6, 8)).astype(np.float32))
+    exact = client.read(floats)[0, 0]
+    few = replace(floats, elements=(8, 5, 1, 1))
+    computed(client, "CPY", replace(few, address=few.address + 32), few)
+    assert np.array_equal(client.read(floats)[0, 0], np.concatenate([exact[:1], exact[:5]]))
+
+
+def test_tensors_lie_in_memory(client: ServerClient) -> None:
+    source, _ = blocks(client, "q5_0", (1, 1, 2, 1))
+    target = client.room((2, 32))
+    for address in (len(client.memory) - 10, len(client.memory)):
+        for made in (
+            node("CPY", target, replace(source, address=address)),
+            node("CPY", replace(target, address=address), source),
+        ):
+            assert client.supports(made)
+            with pytest.raises(AnswerError, match="does not lie in memory") as caught:
+                client.graph(made)
+            assert caught.value.status == AnswerStatus.BAD_ARGUMENT
 
 
 def reason(client: ServerClient, made: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.commands.strided import overlaps
 from echo_npu.device import Device
 from echo_npu.formats import FORMATS, named_format
 from echo_npu.server.protocol import GraphNode, GraphTensor
@@ -184,5 +185,20 @@ def check_tensors(device: Device, node: GraphNode) -> None:
             require(math.prod(tensor.elements) * item < most, "more elements than fit into memory")
         require(extent(tensor) < most, "a tensor larger than memory")
     if all(node.destination.elements):
-        steps = zip(node.destination.elements, node.destination.steps, strict=True)
-        require(all(count == 1 or step for count, step in steps), "a result that repeats in memory")
+        steps = list(zip(node.destination.steps, node.destination.elements, strict=True))
+        require(all(count == 1 or step for step, count in steps), "a result that repeats in memory")
+        blocks = node.destination.type in FORMATS
+        shared = not blocks and overlaps(dtype_of(node.destination).itemsize, steps)
+        require(not shared, "a result whose elements share bytes")
+
+
+def check_places(device: Device, node: GraphNode) -> None:
+    """Raise ValueError for a tensor that does not lie in a region of memory."""
+    for tensor in (node.destination, *node.sources):
+        if tensor is None or not all(tensor.elements):
+            continue
+        start = start_of(tensor)
+        end = start + extent(tensor)
+        regions = device.capabilities.memory.regions.values()
+        if not any(each.base <= start and end <= each.base + each.size for each in regions):
+            raise ValueError(f"{node.op}: a tensor from 0x{start:x} to 0x{end:x} does not lie in memory")

@@ -2,8 +2,11 @@
 
 import math
 
+import numpy as np
+
 from echo_npu.device import Device
 from echo_npu.formats import FORMATS, TILE_DEPTH, named_format
+from echo_npu.ops.rows import overlap
 from echo_npu.ops.shape import fill_commands
 from echo_npu.server.operations.base import (
     FLOATS,
@@ -17,8 +20,10 @@ from echo_npu.server.operations.base import (
 )
 from echo_npu.server.operations.block_rows import (
     MOST_BLOCK_ROWS,
+    BlockRows,
     block_rows,
     copy_rows,
+    fresh_rows,
     identity_of,
     quantised,
     values_of,
@@ -39,9 +44,11 @@ from echo_npu.tensor import DeviceTensor
 
 
 def move(emitter: Emitter, source: DeviceTensor, target: DeviceTensor, types: tuple[str, str]) -> None:
-    """Copy between tensors of one shape, converting where the types differ."""
+    """Copy between tensors of one shape, converting where the types differ; they may overlap."""
     if types[0] == types[1]:
-        emitter.device.copy(source, out=target)
+        if (source.ptr, source.strides) != (target.ptr, target.strides):
+            apart = emitter.device.copy(source) if overlap(source, target) else source
+            emitter.device.copy(apart, out=target)
     else:
         emitter.device.cast(source, NAMES[types[1]], out=target)
 
@@ -109,7 +116,7 @@ def _check_block_copy(source: GraphTensor, target: GraphTensor) -> None:
 
 def _copy_blocks(emitter: Emitter, source: GraphTensor, target: GraphTensor) -> None:
     if source.type == target.type:
-        copy_rows(emitter, block_rows(source).flat(), block_rows(target).flat())
+        _copy_within(emitter, block_rows(source).flat(), block_rows(target).flat())
     elif target.type in FORMATS:
         values = emitter.floats(source).contiguous().reshape(-1, source.elements[0])
         write_rows(emitter, quantised(emitter, values, named_format(target.type)), block_rows(target).flat())
@@ -119,6 +126,17 @@ def _copy_blocks(emitter: Emitter, source: GraphTensor, target: GraphTensor) -> 
         move(emitter, values.T.contiguous().reshape(*place.shape), place, ("f32", target.type))
 
 
+def _copy_within(emitter: Emitter, source: BlockRows, target: BlockRows) -> None:
+    """Copy rows, some of which may be rows of both."""
+    if np.array_equal(source.quants, target.quants):
+        return
+    if np.intersect1d(source.quants, target.quants).size:
+        between = fresh_rows(emitter, source.form, source.depth, len(source.quants))
+        copy_rows(emitter, source, between[1])
+        source = between[1]
+    copy_rows(emitter, source, target)
+
+
 def _copy_file_blocks(emitter: Emitter, source: GraphTensor, target: GraphTensor) -> None:
     if target.type in FILE_FORMATS:
         form, place = FILE_FORMATS[target.type], emitter.view(target)
@@ -126,12 +144,8 @@ def _copy_file_blocks(emitter: Emitter, source: GraphTensor, target: GraphTensor
         made = quantised_blocks(emitter, values, form).view(place.dtype)
         emitter.device.copy(made.reshape(*place.shape), out=place)
         return
-    form, place = FILE_FORMATS[source.type], emitter.view(target)
-    direct = target.type == "f32" and contiguous(target)
-    values = place if direct else emitter.device.empty(place.shape)
-    write_values(emitter, raw_blocks(emitter, source), form, values.reshape(-1, form.elements))
-    if not direct:
-        move(emitter, values, place, ("f32", target.type))
+    raw = raw_blocks(emitter, source)
+    write_values(emitter, raw, FILE_FORMATS[source.type], emitter.view(target), target.type)
 
 
 def check_concat(device: Device, node: GraphNode) -> None:

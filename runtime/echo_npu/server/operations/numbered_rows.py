@@ -85,7 +85,7 @@ def emit_get_rows(emitter: Emitter, node: GraphNode) -> None:
     form = FILE_FORMATS[table.type]
     raw = emitter.device.empty((*out.shape[:3], table.elements[0]), dtype_of(table))
     _gather(emitter, table, index, raw, table.type)
-    write_values(emitter, raw.reshape(raw.size, 1).view(np.uint8), form, out.reshape(-1, form.elements))
+    write_values(emitter, raw.reshape(raw.size, 1).view(np.uint8), form, out, target.type)
 
 
 def _gather(emitter: Emitter, table: GraphTensor, index: GraphTensor, out: DeviceTensor, target: str) -> None:

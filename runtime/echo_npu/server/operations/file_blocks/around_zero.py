@@ -72,10 +72,10 @@ def to_q3_k(values: DeviceNumbers) -> FileBlocks:
     """Search the steps one by one; the largest scale is stored as -32."""
     made, x = FileBlocks.empty(values.emitter, values.shape[0], 110), values.columns(16)
     scale, searched = _one_by_one(x, 4)
-    scales = scale.reshape(-1, 16)
+    scales = scale.reshape(-1, 16).without_nan()
     largest = scales.extreme(-1)
     factor = largest.inverse(-32.0)
-    stored = stored_halves(made, 108, factor.inverse())
+    stored = stored_halves(made, 108, (1.0 / factor).or_zero(largest))
     number = (scales * factor).nearest_within(-32.0, 31.0)
     low, high = (number + 32.0).or_zero(largest).split(16.0)
     halves, quarters = low.reshape(-1, 2, 8), high.reshape(-1, 4, 4)
@@ -93,11 +93,11 @@ def to_q6_k(values: DeviceNumbers) -> FileBlocks:
     """Try 19 scales for each group; the largest one is stored as -128."""
     made, x = FileBlocks.empty(values.emitter, values.shape[0], 210), values.columns(16)
     scale, searched = _all_scales(x, 32)
-    scales = scale.reshape(-1, 16)
+    scales = scale.reshape(-1, 16).without_nan()
     largest = scales.extreme(-1)
     there = abs(largest) >= NO_SCALE
     factor = (-128.0 / largest).or_zero(there)
-    stored = stored_halves(made, 208, factor.inverse())
+    stored = stored_halves(made, 208, (1.0 / factor).or_zero(there))
     number = (scales * factor).nearest().least(127.0)
     made.write(made.octets(192, 16), number)
     steps = requantised(x, (number * stored).reshape(1, -1), searched, -32.0, 31.0)

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from echo_npu.device import Device
-from echo_npu.server.operations.base import FLOATS, Emitter, most_bytes, require
+from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, most_bytes, require
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks
 from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.formats import FILE_FORMATS, FileFormat
@@ -54,11 +54,18 @@ def raw_blocks(emitter: Emitter, tensor: GraphTensor) -> DeviceTensor:
     return dense.reshape(dense.size, 1).view(np.uint8)
 
 
-def write_values(emitter: Emitter, blocks: DeviceTensor, form: FileFormat, out: DeviceTensor) -> None:
-    """Write the values of blocks, uint8 [blocks, bytes], to float32 [blocks, elements]."""
+def write_values(
+    emitter: Emitter, blocks: DeviceTensor, form: FileFormat, target: DeviceTensor, name: str
+) -> None:
+    """Write the values of blocks, uint8 [blocks, bytes], to a tensor of floats of a type."""
+    direct = name == "f32" and target.is_contiguous
+    values = target if direct else emitter.device.empty(target.shape)
+    out = values.reshape(-1, form.elements)
     for some in _parts(blocks.shape[0], form):
         emitter.check_size()
         emitter.device.copy(form.values(FileBlocks(emitter, blocks[some])).tensor, out=out[some])
+    if not direct:
+        emitter.device.cast(values, NAMES[name], out=target)
 
 
 def quantised_blocks(emitter: Emitter, values: DeviceTensor, form: FileFormat) -> DeviceTensor:

@@ -128,7 +128,9 @@ def test_sums_that_overflow_end_as_those_of_ggml(
     ggml: ctypes.CDLL, device: Device, name: str, factor: float
 ) -> None:
     values = np.random.default_rng(8).normal(size=(60, 256)).astype(np.float32)
-    values[:, ::3] *= np.float32(factor)
+    values[:20, ::3] *= np.float32(factor)
+    values[20:40, 64:128] *= np.float32(factor)  # some groups alone
+    values[40:] *= np.float32(factor)
     with np.errstate(over="ignore"):
         got, wanted = quantised(device, name, values), blocks_of(ggml, name, values)
     assert np.array_equal(got, wanted)

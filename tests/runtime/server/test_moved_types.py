@@ -58,6 +58,20 @@ def test_blocks_of_any_size_are_moved_as_they_are(client: ServerClient, op: str,
     assert np.array_equal(data, wanted)
 
 
+@pytest.mark.parametrize("name", sorted(formats.FORMATS))
+def test_rows_in_tiles_are_copied_within_a_tensor(client: ServerClient, name: str) -> None:
+    form = formats.named_format(name)
+    blocks = RANDOM.integers(0, 256, (40, form.row_bytes(96))).astype(np.uint8)
+    tensor = packed_weights(client, name, blocks, (1, 1, 40, 96))
+    computed(client, "CPY", tensor, tensor)
+    assert np.array_equal(unpacked(client, tensor).reshape(blocks.shape), blocks)
+    for first, second in ((0, 3), (5, 0)):
+        views = [part(tensor, (30, 1, 1), tensor.steps[1:], each) for each in (first, second)]
+        computed(client, "CPY", views[1], views[0])
+        blocks[second : second + 30] = blocks[first : first + 30].copy()
+        assert np.array_equal(unpacked(client, tensor).reshape(blocks.shape), blocks)
+
+
 def test_a_copy_between_shapes_and_into_a_part(client: ServerClient) -> None:
     source, data = moved(client, (1, 4, 3, 2), 34)
     target, got = moved(client, (2, 2, 2, 3), 34)

@@ -72,7 +72,7 @@ def to_q3_k(values: DeviceNumbers) -> FileBlocks:
     """Search the steps one by one; the largest scale is stored as -32."""
     made, x = FileBlocks.empty(values.emitter, values.shape[0], 110), values.columns(16)
     scale, searched = _one_by_one(x, 4)
-    scales = scale.reshape(-1, 16).without_nan()
+    scales = scale.reshape(-1, 16)
     largest = scales.extreme(-1)
     factor = largest.inverse(-32.0)
     stored = stored_halves(made, 108, (1.0 / factor).or_zero(largest))
@@ -93,7 +93,7 @@ def to_q6_k(values: DeviceNumbers) -> FileBlocks:
     """Try 19 scales for each group; the largest one is stored as -128."""
     made, x = FileBlocks.empty(values.emitter, values.shape[0], 210), values.columns(16)
     scale, searched = _all_scales(x, 32)
-    scales = scale.reshape(-1, 16).without_nan()
+    scales = scale.reshape(-1, 16)
     largest = scales.extreme(-1)
     there = abs(largest) >= NO_SCALE
     factor = (-128.0 / largest).or_zero(there)

@@ -162,13 +162,9 @@ class DeviceNumbers:
         """Return the least numbers."""
         return self._made("min", self, axis, True)
 
-    def without_nan(self) -> DeviceNumbers:
-        """Return the numbers, 0 in the place of NaN."""
-        return self.or_zero(self.equals(self))
-
     def extreme(self, axis: int = 0) -> DeviceNumbers:
         """Return the first of the numbers that are farthest from 0; NaN are none."""
-        known = self.without_nan()
+        known = self.or_zero(self.equals(self))
         count, size = self.shape[axis], abs(known)
         shape = [-1 if each == axis % len(self.shape) else 1 for each in range(len(self.shape))]
         order = constant(self.emitter, np.arange(count, 0, -1, dtype=np.float32).reshape(shape))

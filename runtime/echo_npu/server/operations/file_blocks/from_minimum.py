@@ -80,7 +80,7 @@ def _stored(
     made: FileBlocks, first: int, parts: DeviceNumbers, groups: int, most: float
 ) -> tuple[DeviceNumbers, DeviceNumbers]:
     """Write the scale of scales or of minima at a byte; return it and the numbers [blocks, groups] for it."""
-    of_blocks = parts.reshape(-1, groups).without_nan()
+    of_blocks = parts.reshape(-1, groups)
     largest = of_blocks.max(-1).greatest(0.0)
     numbers = (of_blocks * largest.inverse(most)).nearest().least(most)
     return stored_halves(made, first, largest / most), numbers

@@ -62,8 +62,10 @@ void neighbours() {
 void parts() {
     ggml_context * context = new_context();
     ggml_tensor *whole = ggml_new_tensor_2d(context, GGML_TYPE_F16, 30, 7), *other = ggml_new_tensor_2d(context, GGML_TYPE_F16, 30, 2);
+    ggml_tensor * behind = ggml_new_tensor_1d(context, GGML_TYPE_I8, 100);
     ggml_tensor * view = ggml_view_2d(context, whole, 30, 2, whole->nb[1], 3 * whole->nb[1]);
     ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(context, npu);
+    ggml_backend_tensor_memset(behind, 0x3c, 0, 100);
     std::vector<uint8_t> wanted(ggml_nbytes(whole)), given(200, 7);
     for (size_t i = 0; i < wanted.size(); i++)
         wanted[i] = uint8_t(i);
@@ -87,6 +89,7 @@ void parts() {
     ggml_backend_tensor_copy(other, view);
     std::memset(&wanted[180], 1, 120);
     expect("a copy into a view", read(whole) == wanted);
+    expect("what is behind", read(behind) == std::vector<uint8_t>(100, 0x3c));
     ggml_backend_buffer_free(buffer);
     ggml_free(context);
 }

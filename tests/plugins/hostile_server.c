@@ -16,7 +16,7 @@
 #include "echo_npu_protocol.h"
 #include "echo_npu_runtime.h"
 
-enum { MEMORY = 1 << 16, MOST_CONTENT = 300, MOST_CLIENTS = 8 };
+enum { MEMORY = 1 << 16, MOST_CONTENT = 3000, MOST_CLIENTS = 8 };
 
 static int listener;
 static unsigned long answers;  // that were given; read when the server's turn has ended
@@ -83,7 +83,11 @@ static int answer(int fd, int kind, uint64_t *state) {
     // OPEN stands before everything else, so the way there is mostly smooth.
     if (!chance(state, kind <= ECHO_NPU_OPEN ? 12 : 3)) {
         switch (chance(state, 8)) {
-            case 0: head.kind = (uint32_t)chance(state, 12); break;
+            case 0:
+                head.kind = (uint32_t)chance(state, 12);
+                if (chance(state, 2)) // the text of an error
+                    sent = (size_t)(head.bytes = chance(state, MOST_CONTENT));
+                break;
             case 1: head.kind = (uint32_t)any_number(state); break;
             case 2: head.zero = (uint32_t)any_number(state); break;
             case 3: sent = (size_t)(head.bytes = chance(state, MOST_CONTENT)); break;

@@ -30,7 +30,7 @@ REPLAY = f"make fuzz-protocol COUNT={COUNT} SEED={SEED}"
 def harness(tmp_path: Path) -> Path:
     program = tmp_path / "hostile_server"
     flags = ["-std=c11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{RUNTIME}", "-pthread"]
-    sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    sanitizers = ["-fsanitize=address,undefined,bounds-strict", "-fno-sanitize-recover=all"]
     sources = [str(path) for path in (HARNESS, *sorted(RUNTIME.glob("*.c")))]
     subprocess.run(["cc", *flags, *sanitizers, *sources, "-o", str(program)], check=True)
     return program

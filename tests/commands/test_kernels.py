@@ -19,6 +19,7 @@ from echo_npu.spec.status import State
 from echo_npu.vector import kernels
 from echo_npu.vector.kernels import (
     cast,
+    codes,
     counting,
     elementwise,
     fill,
@@ -252,11 +253,23 @@ def other_kernels() -> Iterator[Kernel]:
         yield Kernel(pool.taps(op, count), ("row",) * count, "row", (0.25,))
 
 
+def code_kernels() -> Iterator[Kernel]:
+    """Numbers of a few bits, and the codes of blocks."""
+    for word in ("uint8", "int16"):
+        yield Kernel(codes.bit_field(), (word, "int8"), params=(0x3F,))
+    for program in (codes.nearest_integer(), codes.exponent(), codes.mantissa(), codes.power_of_two()):
+        yield Kernel(program, ("row",))
+    steps = (-4.0, -1.0, 0.0, 2.0, 3.0)
+    yield Kernel(codes.closest_code(steps), ("row", "row"))
+    yield Kernel(codes.nearest_code(steps), ("row",))
+
+
 FAMILIES = {
     "elementwise": elementwise_kernels,
     "pointwise": pointwise_kernels,
     "integer": integer_kernels,
     "cast": cast_kernels,
+    "codes": code_kernels,
     "softmax": softmax_kernels,
     "norm": norm_kernels,
     "reduce": reduction_kernels,

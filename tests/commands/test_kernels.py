@@ -257,8 +257,6 @@ def code_kernels() -> Iterator[Kernel]:
     """Numbers of a few bits, and the codes of blocks."""
     for word in ("uint8", "int16"):
         yield Kernel(codes.bit_field(), (word, "int8"), params=(0x3F,))
-    for program in (codes.nearest_integer(), codes.exponent(), codes.mantissa(), codes.power_of_two()):
-        yield Kernel(program, ("row",))
     steps = (-4.0, -1.0, 0.0, 2.0, 3.0)
     yield Kernel(codes.closest_code(steps), ("row", "row"))
     yield Kernel(codes.nearest_code(steps), ("row",))

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 import echo_npu
 from echo_npu.device import Device
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.formats import FILE_FORMATS
+from echo_npu.server.operations.file_blocks.tensors import quantised_blocks
 from scripts.llama_build import build_ggml, sources
-from tests.plugins.direct_emitter import DirectEmitter
+from tests.runtime.server.direct_emitter import DirectEmitter
 
 WRITTEN = [name for name, form in FILE_FORMATS.items() if form.quantise is not None]
 SCALES = {
@@ -52,9 +52,7 @@ def blocks_of(ggml: ctypes.CDLL, name: str, values: NDArray[np.float32]) -> NDAr
 
 
 def quantised(device: Device, name: str, values: NDArray[np.float32]) -> NDArray[np.uint8]:
-    quantise = FILE_FORMATS[name].quantise
-    assert quantise is not None
-    return quantise(DeviceNumbers(DirectEmitter(device), device.tensor(values))).tensor.to_numpy()
+    return quantised_blocks(DirectEmitter(device), device.tensor(values), FILE_FORMATS[name]).to_numpy()
 
 
 def awkward(random: np.random.Generator, elements: int) -> NDArray[np.float32]:

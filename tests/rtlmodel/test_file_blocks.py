@@ -5,10 +5,10 @@ import pytest
 
 from echo_npu import Device
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.formats import FILE_FORMATS
+from echo_npu.server.operations.file_blocks.tensors import quantised_blocks
 from tests.arrays import normal
-from tests.plugins.direct_emitter import DirectEmitter
+from tests.runtime.server.direct_emitter import DirectEmitter
 
 pytestmark = pytest.mark.sim
 
@@ -23,6 +23,6 @@ def test_values_and_blocks_are_equal(pair: tuple[Device, Device], name: str) -> 
         emitter = DirectEmitter(device)
         made = [form.values(FileBlocks(emitter, device.tensor(raw))).tensor]
         if form.quantise is not None:
-            made.append(form.quantise(DeviceNumbers(emitter, device.tensor(floats))).tensor)
+            made.append(quantised_blocks(emitter, device.tensor(floats), form))
         found.append([each.to_numpy().tobytes() for each in made])
     assert found[0] == found[1]

@@ -9,12 +9,13 @@ from gguf import GGMLQuantizationType, quants
 from numpy.typing import NDArray
 
 from echo_npu.server import graphs
+from echo_npu.server.operations.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks import grids, tensors
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.formats import FILE_FORMATS
 from echo_npu.server.protocol import AnswerStatus, GraphTensor, RequestKind, TensorFlag
 from tests.runtime.server.server_client import AnswerError, ServerClient, node
+from tests.runtime.server.test_moved_types import computed, turned
 
 RANDOM = np.random.default_rng(17)
 KNOWN = [name for name in FILE_FORMATS if name not in ("q1_0", "q2_0")]
@@ -39,21 +40,6 @@ def values_of(name: str, data: NDArray[np.uint8]) -> NDArray[np.float32]:
     rows = np.ascontiguousarray(data).reshape(-1, data.shape[-1])
     found = quants.dequantize(rows, GGMLQuantizationType[name.upper()])
     return found.astype(np.float32).reshape(*data.shape[:-1], -1)
-
-
-def turned(tensor: GraphTensor, *order: int) -> GraphTensor:
-    """Return the tensor with its dimensions in another order."""
-    return replace(
-        tensor,
-        elements=tuple(tensor.elements[axis] for axis in order),
-        steps=tuple(tensor.steps[axis] for axis in order),
-    )
-
-
-def computed(client: ServerClient, op: str, target: GraphTensor, *sources: Any) -> None:
-    made = node(op, target, *sources)
-    assert client.supports(made)
-    client.graph(made)
 
 
 @pytest.mark.parametrize("name", KNOWN)
@@ -184,10 +170,10 @@ def test_a_graph_that_becomes_too_long_ends_inside_a_node(
     parts = []
     form = FILE_FORMATS["q5_0"]
 
-    def counted(values: DeviceNumbers) -> FileBlocks:
+    def counted(values: DeviceNumbers, made: FileBlocks) -> None:
         parts.append(values.shape)
         assert form.quantise is not None
-        return form.quantise(values)
+        form.quantise(values, made)
 
     monkeypatch.setitem(FILE_FORMATS, "q5_0", replace(form, quantise=counted))
     monkeypatch.setattr(tensors, "_AT_A_TIME", 32)

@@ -12,6 +12,7 @@ from echo_npu.device import Device
 from echo_npu.ops.broadcast import compute
 from echo_npu.vector import Program
 from echo_npu.vector.kernels import codes
+from echo_npu.vector.kernels.pointwise import pointwise
 
 RANDOM = np.random.default_rng(23)
 VALUES = (-4.0, -1.0, 0.0, 2.0, 3.0)
@@ -40,29 +41,36 @@ def test_fields_are_the_bits_between_shift_and_mask(device: Device, dtype: Any, 
 def test_integers_are_the_nearest_ones(device: Device) -> None:
     whole = np.arange(-300, 300, dtype=np.float32)
     x = np.concatenate([whole, whole + 0.5, whole + np.float32(0.49), [4194303.0, -4194304.0]])
-    assert np.array_equal(run(device, codes.nearest_integer(), x.astype(np.float32)), np.rint(x))
+    assert np.array_equal(
+        run(device, pointwise("nearest_integer", "s", ("float32",), "float32"), x.astype(np.float32)),
+        np.rint(x),
+    )
     # Further out it is what the low bits of the sum are.
     large = np.float32([1e9, -3e30, np.inf, np.nan])
     bits = (large + np.float32(1.5 * 2**23)).view(np.int32) & 0x7FFFFF
     bits[3] = 0x400000  # of the one NaN of the device
-    assert np.array_equal(run(device, codes.nearest_integer(), large), bits - 0x400000)
+    assert np.array_equal(
+        run(device, pointwise("nearest_integer", "s", ("float32",), "float32"), large), bits - 0x400000
+    )
 
 
 def test_exponents_and_mantissas_are_those_of_the_numbers(device: Device) -> None:
     x = np.concatenate([RANDOM.normal(size=500), 2.0 ** np.arange(-148, 128), -(2.0 ** np.arange(-5, 5))])
     x = x.astype(np.float32)
     mantissa, exponent = np.frexp(x.astype(np.float64))
-    assert np.array_equal(run(device, codes.exponent(), x), exponent - 1)
-    got = run(device, codes.mantissa(), x)
+    assert np.array_equal(run(device, pointwise("exponent", "s", ("float32",), "float32"), x), exponent - 1)
+    got = run(device, pointwise("mantissa", "s", ("float32",), "float32"), x)
     assert np.array_equal(abs(got), abs(mantissa * 2))
     zeros = np.zeros(1, np.float32)
-    assert run(device, codes.exponent(), zeros) == -512
-    assert run(device, codes.mantissa(), zeros) == 0
+    assert run(device, pointwise("exponent", "s", ("float32",), "float32"), zeros) == -512
+    assert run(device, pointwise("mantissa", "s", ("float32",), "float32"), zeros) == 0
 
 
 def test_powers_of_two_are_exact(device: Device) -> None:
     x = np.arange(-149, 128, dtype=np.float32)
-    assert np.array_equal(run(device, codes.power_of_two(), x), np.float32(2.0) ** x)
+    assert np.array_equal(
+        run(device, pointwise("power_of_two", "s", ("float32",), "float32"), x), np.float32(2.0) ** x
+    )
 
 
 def test_the_closest_code_is_the_first_of_equal_ones(device: Device) -> None:

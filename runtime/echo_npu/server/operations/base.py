@@ -185,10 +185,12 @@ def check_tensors(device: Device, node: GraphNode) -> None:
             require(math.prod(tensor.elements) * item < most, "more elements than fit into memory")
         require(extent(tensor) < most, "a tensor larger than memory")
     if all(node.destination.elements):
-        steps = list(zip(node.destination.steps, node.destination.elements, strict=True))
-        require(all(count == 1 or step for step, count in steps), "a result that repeats in memory")
-        blocks = node.destination.type in FORMATS
-        shared = not blocks and overlaps(dtype_of(node.destination).itemsize, steps)
+        target = node.destination
+        steps = list(zip(target.steps, target.elements, strict=True))
+        if target.type in FORMATS:
+            shared = any(count > 1 and not step for step, count in steps)
+        else:
+            shared = overlaps(dtype_of(target).itemsize, steps)
         require(not shared, "a result whose elements share bytes")
 
 

@@ -12,6 +12,8 @@ from echo_npu.device import Device
 from echo_npu.formats import BLOCK, TILE_COLUMNS, TILE_DEPTH, BlockFormat, named_format
 from echo_npu.ops.packed import PackedTensor
 from echo_npu.server.operations.base import Emitter, most_bytes, require, whole_elements
+from echo_npu.server.operations.constants import constant
+from echo_npu.server.operations.device_numbers import DeviceNumbers
 from echo_npu.server.protocol import GraphTensor
 from echo_npu.tensor import DeviceTensor
 
@@ -195,10 +197,7 @@ def packed_matrices(emitter: Emitter, rows: BlockRows) -> DeviceTensor:
 
 def identity_of(emitter: Emitter) -> DeviceTensor:
     """Return the identity that `values_of` takes."""
-    if "identity" not in emitter.shared:
-        emitter.shared["identity"] = emitter.device.tensor(np.eye(TILE_DEPTH, dtype=np.float32))
-    found: DeviceTensor = emitter.shared["identity"]
-    return found
+    return constant(emitter, np.eye(TILE_DEPTH, dtype=np.float32))
 
 
 def values_of(emitter: Emitter, rows: BlockRows, identity: DeviceTensor) -> DeviceTensor:
@@ -238,45 +237,23 @@ def quantised(emitter: Emitter, values: DeviceTensor, form: BlockFormat) -> Quan
     and rounds halves to even. The reference multiplies by the reciprocal of the scale and rounds them away
     from 0.
     """
-    device = emitter.device
     count, depth = values.shape
-    x = values.contiguous().reshape(count, depth // BLOCK, BLOCK)
-    least: DeviceTensor | None = None
-    if form.minimum:
-        least = device.min(x, -1, True)
-        scale = device.div(device.sub(device.max(x, -1, True), least), 15.0)
-    elif form.bits == 4:
-        scale = device.div(_extreme(emitter, x), -8.0)
-    else:
-        most = device.max(device.abs(x), -1, True)
-        scale = device.div(most, 127.0)
+    x = DeviceNumbers(emitter, values).reshape(count, depth // BLOCK, BLOCK)
+    least = x.min(-1) if form.minimum else None
     if form.bits == 8:
-        inverse = device.where(device.eq(most, 0.0), 0.0, device.div(127.0, most))
-        # Beside this number float32 has no room for a fraction: the sum is rounded, halves to even.
-        whole = device.sub(device.add(device.mul(x, inverse), 1.5 * 2**23), 1.5 * 2**23)
-        quants = device.cast(whole, "int8")
+        most = abs(x).max(-1)
+        scale = most / 127.0
+        whole = (x * most.inverse(127.0)).nearest()
+        quants = emitter.device.cast(whole.tensor, "int8")
     else:
-        inverse = device.where(device.eq(scale, 0.0), 0.0, device.div(1.0, scale))
-        scaled = device.mul(x if least is None else device.sub(x, least), inverse)
-        whole = device.cast(device.cast(device.add(scaled, 0.5 + form.offset), "int32"), "float32")
-        whole = device.minimum(whole, 15.0)
-        low, high = whole[..., : BLOCK // 2], whole[..., BLOCK // 2 :]
-        quants = device.cast(device.add(low, device.mul(high, 16.0)), "uint8")
+        scale = x.extreme(-1) / -8.0 if least is None else (x.max(-1) - least) / 15.0
+        scaled = (x if least is None else x - least) * scale.inverse()
+        whole = (scaled + (0.5 + form.offset)).truncated().least(15.0)
+        halves = whole.reshape(count, depth // BLOCK, 2, BLOCK // 2)
+        quants = emitter.device.cast(halves.packed(16.0, 2).tensor, "uint8")
     heads = [scale] if least is None else [scale, least]
-    return Quantised(tuple(device.cast(each, "float16").reshape(count, -1) for each in heads), quants)
-
-
-def _extreme(emitter: Emitter, x: DeviceTensor) -> DeviceTensor:
-    """Return of each block the first of the values that are farthest from 0."""
-    device = emitter.device
-    if "places" not in emitter.shared:
-        places = np.arange(BLOCK, 0, -1, dtype=np.float32)[None, None]
-        emitter.shared["places"] = device.tensor(places)
-    size = device.abs(x)
-    place = device.mul(device.ge(size, device.max(size, -1, True)), emitter.shared["places"])
-    first = device.eq(place, device.max(place, -1, True))
-    found: DeviceTensor = device.sum(device.mul(first, x), -1, True)
-    return found
+    made = (emitter.device.cast(each.tensor, "float16").reshape(count, -1) for each in heads)
+    return Quantised(tuple(made), quants)
 
 
 def write_rows(emitter: Emitter, source: Quantised, target: BlockRows) -> None:

@@ -7,9 +7,6 @@ from itertools import pairwise
 from echo_npu.vector.kernels.math.common import MAGNITUDE
 from echo_npu.vector.program import Builder, Program
 
-ROUNDER = 1.5 * 2**23
-"""Beside this number float32 has no room for a fraction."""
-
 
 @cache
 def bit_field() -> Program:
@@ -20,51 +17,6 @@ def bit_field() -> Program:
         b.shr(t, words, shifts)
         b.and_(t, t, b.param(0))
         b.i2f(b.out, t)
-    return b.build()
-
-
-@cache
-def nearest_integer() -> Program:
-    """s0 -> the nearest integer, halves to even, as float32; beyond 2**22 the low 23 bits of s0 + ROUNDER."""
-    b = Builder("nearest_integer")
-    x, t = b.stream(0), b.vector()
-    with b.chunks(advance=[x]):
-        b.add(t, x, ROUNDER)
-        b.and_(t, t, 0x7F_FFFF)
-        b.isub(t, t, 0x40_0000)
-        b.i2f(b.out, t)
-    return b.build()
-
-
-@cache
-def exponent() -> Program:
-    """s0 -> floor(log2(abs(s0))) as float32; -512 of zero."""
-    b = Builder("exponent")
-    x, t = b.stream(0), b.vector()
-    with b.chunks(advance=[x]):
-        b.getexp(t, x)
-        b.i2f(b.out, t)
-    return b.build()
-
-
-@cache
-def mantissa() -> Program:
-    """s0 -> s0 scaled by a power of two into [1, 2) or (-2, -1]; zero stays zero."""
-    b = Builder("mantissa")
-    x = b.stream(0)
-    with b.chunks(advance=[x]):
-        b.getmant(b.out, x)
-    return b.build()
-
-
-@cache
-def power_of_two() -> Program:
-    """s0 = whole numbers -> 2**s0, subnormal results rounded."""
-    b = Builder("power_of_two")
-    x, t, one = b.stream(0), b.vector(), b.constant(1.0)
-    with b.chunks(advance=[x]):
-        b.f2iz(t, x)
-        b.scale(b.out, one, t)
     return b.build()
 
 

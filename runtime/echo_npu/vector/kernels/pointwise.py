@@ -11,6 +11,9 @@ from echo_npu.vector.kernels.math import div, exp, log
 from echo_npu.vector.kernels.math.common import temporaries
 from echo_npu.vector.program import Builder, Program
 
+ROUNDER: Final = 1.5 * 2**23
+"""Beside this number float32 has no room for a fraction."""
+
 Body: TypeAlias = Callable[..., None]
 """As in `kernels.elementwise`."""
 
@@ -135,6 +138,29 @@ def _round(b: Builder, dst: Operand, x: Operand) -> None:
         _keep_large(b, dst, x, t, u)
 
 
+def _nearest_integer(b: Builder, dst: Operand, x: Operand) -> None:
+    """dst = the nearest integer, halves to even; beyond 2**22 the low 23 bits of the sum with ROUNDER."""
+    with temporaries(b, dst, 1) as (t,):
+        b.add(t, x, ROUNDER)
+        b.and_(t, t, 0x7F_FFFF)
+        b.isub(t, t, 0x40_0000)
+        b.i2f(dst, t)
+
+
+def _exponent(b: Builder, dst: Operand, x: Operand) -> None:
+    """dst = floor(log2(abs(x))); -512 of zero."""
+    with temporaries(b, dst, 1) as (t,):
+        b.getexp(t, x)
+        b.i2f(dst, t)
+
+
+def _power_of_two(b: Builder, dst: Operand, x: Operand) -> None:
+    """dst = 2**x of whole numbers; subnormal results are rounded."""
+    with temporaries(b, dst, 1) as (t,):
+        b.f2iz(t, x)
+        b.scale(dst, b.constant(1.0), t)
+
+
 def _keep_large(b: Builder, dst: Operand, x: Operand, whole: Operand, t: Operand) -> None:
     """dst = whole with the sign of x, or x itself from 2^23 on, where every number is whole, and if NaN."""
     b.and_(t, x, 0x8000_0000)
@@ -185,6 +211,10 @@ MORE: Final[dict[str, Body]] = {
     "ceil": _ceil,
     "trunc": _trunc,
     "round": _round,
+    "nearest_integer": _nearest_integer,
+    "exponent": _exponent,
+    "mantissa": Builder.getmant,
+    "power_of_two": _power_of_two,
     "sign": _sign,
     "centred": _centred,
 }

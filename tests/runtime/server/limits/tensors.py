@@ -63,7 +63,7 @@ LIMITS = [
     ], [
         {0: steps(f32(8, 3), 12, 4, 96, 96)}, {1: steps(f32(8, 3), 4, 28, 96, 96)},
     ]),
-    Limit("a result that repeats in memory", COPY, [
+    Limit("a result whose elements share bytes", COPY, [
         {0: steps(f32(8, 3), 0, 32, 96, 96)}, {0: steps(f32(8, 3), 4, 0, 96, 96)},
         {0: steps(f32(8, 1, 3), 4, 32, 0, 96), 1: f32(8, 1, 3)},
         {0: steps(f32(8, 1, 1, 3), 4, 32, 32, 0), 1: f32(8, 1, 1, 3)},

@@ -5,8 +5,8 @@ Each step is the one of ggml's reference, in its order, for all groups at once. 
 
 import numpy as np
 
+from echo_npu.server.operations.device_numbers import DeviceNumbers, total
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers, packed, total
 from echo_npu.server.operations.file_blocks.requantising import requantised, stored_halves, write_pairs
 from echo_npu.server.operations.file_blocks.uneven import NO_SCALE
 
@@ -68,9 +68,9 @@ def _from_zero(
     return scale.or_zero(there), (steps + float(most)).or_zero(there)
 
 
-def to_q3_k(values: DeviceNumbers) -> FileBlocks:
+def to_q3_k(values: DeviceNumbers, made: FileBlocks) -> None:
     """Search the steps one by one; the largest scale is stored as -32."""
-    made, x = FileBlocks.empty(values.emitter, values.shape[0], 110), values.columns(16)
+    x = values.columns(16)
     scale, searched = _one_by_one(x, 4)
     scales = scale.reshape(-1, 16)
     largest = scales.extreme(-1)
@@ -78,20 +78,18 @@ def to_q3_k(values: DeviceNumbers) -> FileBlocks:
     stored = stored_halves(made, 108, (1.0 / factor).or_zero(largest))
     number = (scales * factor).nearest_within(-32.0, 31.0)
     low, high = (number + 32.0).or_zero(largest).split(16.0)
-    halves, quarters = low.reshape(-1, 2, 8), high.reshape(-1, 4, 4)
-    made.write(made.octets(96, 8), packed([halves[:, 0], halves[:, 1]], 16.0))
-    made.write(made.octets(104, 4), packed([quarters[:, each] for each in range(4)], 4.0))
+    made.write(made.octets(96, 8), low.reshape(-1, 2, 8).packed(16.0, 1))
+    made.write(made.octets(104, 4), high.reshape(-1, 4, 4).packed(4.0, 1))
     low, high = requantised(x, (number * stored).reshape(1, -1), searched, -4.0, 3.0).split(4.0)
     write_pairs(made, 32, low)
     bits = high.reshape(16, -1, 8, 2)
-    octets = packed([bits[:, :, bit] for bit in range(8)], 2.0)
+    octets = bits.packed(2.0, 2)
     made.write(made.octets(0, 2, 16), octets.transpose(1, 2, 0))
-    return made
 
 
-def to_q6_k(values: DeviceNumbers) -> FileBlocks:
+def to_q6_k(values: DeviceNumbers, made: FileBlocks) -> None:
     """Try 19 scales for each group; the largest one is stored as -128."""
-    made, x = FileBlocks.empty(values.emitter, values.shape[0], 210), values.columns(16)
+    x = values.columns(16)
     scale, searched = _all_scales(x, 32)
     scales = scale.reshape(-1, 16)
     largest = scales.extreme(-1)
@@ -103,8 +101,7 @@ def to_q6_k(values: DeviceNumbers) -> FileBlocks:
     steps = requantised(x, (number * stored).reshape(1, -1), searched, -32.0, 31.0)
     whole = steps.reshape(16, -1, 16).or_zero(there).reshape(16, -1, 2, 4, 2)
     low, high = whole.split(16.0)
-    octets = packed([high[:, :, :, each] for each in range(4)], 4.0)
+    octets = high.packed(4.0, 3)
     made.write(made.octets(128, 2, 2, 16), octets.transpose(1, 2, 3, 0))
-    octets = packed([low[:, :, :, :2], low[:, :, :, 2:]], 16.0)
+    octets = low.reshape(16, -1, 2, 2, 2, 2).packed(16.0, 3)
     made.write(made.octets(0, 2, 2, 2, 16), octets.transpose(1, 2, 3, 4, 0))
-    return made

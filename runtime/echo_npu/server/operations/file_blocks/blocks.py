@@ -8,8 +8,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from echo_npu.ops.broadcast import compute
 from echo_npu.server.operations.base import Emitter
-from echo_npu.server.operations.file_blocks.constants import constant
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers
+from echo_npu.server.operations.constants import constant
+from echo_npu.server.operations.device_numbers import DeviceNumbers
 from echo_npu.tensor import DeviceTensor
 from echo_npu.vector.kernels import codes
 
@@ -34,11 +34,6 @@ class FileBlocks:
     def __init__(self, emitter: Emitter, tensor: DeviceTensor) -> None:
         self.emitter = emitter
         self.tensor = tensor
-
-    @classmethod
-    def empty(cls, emitter: Emitter, count: int, size: int) -> "FileBlocks":
-        """Allocate blocks of `size` bytes; all of them are to be written."""
-        return cls(emitter, emitter.device.empty((count, size), np.uint8))
 
     def _view(self, first: int, shape: Sequence[int], dtype: DTypeLike) -> DeviceTensor:
         (count, size), kind = self.tensor.shape, np.dtype(dtype)

@@ -4,8 +4,8 @@ from typing import Final
 
 import numpy as np
 
+from echo_npu.server.operations.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.blocks import BITS, FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers, packed
 
 _PAIRS: Final = np.arange(0, 8, 2)
 """Shifts to the numbers of two bits of a byte."""
@@ -21,8 +21,8 @@ def _write_five_bits(blocks: FileBlocks, first: int, codes: DeviceNumbers) -> No
     """Write 32 numbers of a block, given as columns [32, blocks]."""
     low, high = codes.split(16.0)
     bits = high.reshape(4, 8, -1)
-    blocks.write(blocks.octets(first, 4), packed([bits[:, bit] for bit in range(8)], 2.0).T)
-    blocks.write(blocks.octets(first + 4, 16), packed([low[:16], low[16:]], 16.0).T)
+    blocks.write(blocks.octets(first, 4), bits.packed(2.0, 1).T)
+    blocks.write(blocks.octets(first + 4, 16), low.reshape(2, 16, -1).packed(16.0, 0).T)
 
 
 def q5_0(blocks: FileBlocks) -> DeviceNumbers:
@@ -30,13 +30,12 @@ def q5_0(blocks: FileBlocks) -> DeviceNumbers:
     return (_five_bits(blocks, 2) - 16.0) * blocks.halves(0, 1)
 
 
-def to_q5_0(values: DeviceNumbers) -> FileBlocks:
+def to_q5_0(values: DeviceNumbers, made: FileBlocks) -> None:
     """Let the number that is farthest from 0 be -16 steps."""
-    made, x = FileBlocks.empty(values.emitter, values.shape[0], 22), values.columns(32)
+    x = values.columns(32)
     scale = x.extreme() / -16.0
     made.write_halves(0, scale.T)
     _write_five_bits(made, 2, (x * scale.inverse() + 16.5).truncated().least(31.0))
-    return made
 
 
 def q5_1(blocks: FileBlocks) -> DeviceNumbers:
@@ -44,15 +43,14 @@ def q5_1(blocks: FileBlocks) -> DeviceNumbers:
     return _five_bits(blocks, 4) * blocks.halves(0, 1) + blocks.halves(2, 1)
 
 
-def to_q5_1(values: DeviceNumbers) -> FileBlocks:
+def to_q5_1(values: DeviceNumbers, made: FileBlocks) -> None:
     """Let the least number be 0 steps and the greatest one 31."""
-    made, x = FileBlocks.empty(values.emitter, values.shape[0], 24), values.columns(32)
+    x = values.columns(32)
     least = x.min()
     scale = (x.max() - least) / 31.0
     made.write_halves(0, scale.T)
     made.write_halves(2, least.T)
     _write_five_bits(made, 4, ((x - least) * scale.inverse() + 0.5).truncated())
-    return made
 
 
 def q1_0(blocks: FileBlocks) -> DeviceNumbers:
@@ -62,13 +60,12 @@ def q1_0(blocks: FileBlocks) -> DeviceNumbers:
     return scale.where(bits, -scale)
 
 
-def to_q1_0(values: DeviceNumbers) -> FileBlocks:
+def to_q1_0(values: DeviceNumbers, made: FileBlocks) -> None:
     """Let the scale be the mean magnitude."""
-    made, x = FileBlocks.empty(values.emitter, values.shape[0], 18), values.columns(128)
+    x = values.columns(128)
     made.write_halves(0, (abs(x).sum() / 128.0).T)
     bits = (x >= 0.0).reshape(16, 8, -1)
-    made.write(made.octets(2, 16), packed([bits[:, bit] for bit in range(8)], 2.0).T)
-    return made
+    made.write(made.octets(2, 16), bits.packed(2.0, 1).T)
 
 
 def q2_0(blocks: FileBlocks) -> DeviceNumbers:
@@ -77,11 +74,10 @@ def q2_0(blocks: FileBlocks) -> DeviceNumbers:
     return (numbers - 1.0) * blocks.halves(0, 1)
 
 
-def to_q2_0(values: DeviceNumbers) -> FileBlocks:
+def to_q2_0(values: DeviceNumbers, made: FileBlocks) -> None:
     """Let the scale be the greatest magnitude."""
-    made, x = FileBlocks.empty(values.emitter, values.shape[0], 18), values.columns(64)
+    x = values.columns(64)
     scale = abs(x).max()
     numbers = ((x * scale.inverse()).rounded() + 1.0).clamp(0.0, 3.0).reshape(16, 4, -1)
     made.write_halves(0, scale.T)
-    made.write(made.octets(2, 16), packed([numbers[:, each] for each in range(4)], 4.0).T)
-    return made
+    made.write(made.octets(2, 16), numbers.packed(4.0, 1).T)

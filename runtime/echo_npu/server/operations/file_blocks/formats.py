@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from echo_npu.server.operations.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks import (
     around_zero,
     even,
@@ -14,7 +15,6 @@ from echo_npu.server.operations.file_blocks import (
     uneven,
 )
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class FileFormat:
         elements: of a block.
         size: its bytes.
         values: returns the elements, [blocks, elements].
-        quantise: makes blocks of [blocks, elements]; None if the device does not.
+        quantise: writes [blocks, elements] to as many blocks; None if the device does not.
         grid: whether its values take a grid of the package gguf.
     """
 
     elements: int
     size: int
     values: Callable[[FileBlocks], DeviceNumbers]
-    quantise: Callable[[DeviceNumbers], FileBlocks] | None = None
+    quantise: Callable[[DeviceNumbers, FileBlocks], None] | None = None
     grid: bool = False
 
 

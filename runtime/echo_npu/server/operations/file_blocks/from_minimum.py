@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from echo_npu.server.operations.device_numbers import DeviceNumbers, packed, total
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers, packed, total
 from echo_npu.server.operations.file_blocks.requantising import requantised, stored_halves, write_pairs
 
 
@@ -86,16 +86,15 @@ def _stored(
     return stored_halves(made, first, largest / most), numbers
 
 
-def to_q2_k(values: DeviceNumbers) -> FileBlocks:
+def to_q2_k(values: DeviceNumbers, made: FileBlocks) -> None:
     """Search with the magnitudes as weights."""
-    made, x = FileBlocks.empty(values.emitter, values.shape[0], 84), values.columns(16)
+    x = values.columns(16)
     found = _search(x, abs(x), 3, _trials(-0.5, 0.1, 15), squares=False)
     scale, scales = _stored(made, 80, found.scale, 16, 15.0)
     depth, depths = _stored(made, 82, found.depth, 16, 15.0)
     made.write(made.octets(0, 16), packed([scales, depths], 16.0))
     above = x + (depths * depth).reshape(1, -1)
     write_pairs(made, 16, requantised(above, (scales * scale).reshape(1, -1), found.steps, 0.0, 3.0))
-    return made
 
 
 def _four_or_five_bits(
@@ -119,22 +118,17 @@ def _four_or_five_bits(
 
 def _write_nibbles(made: FileBlocks, first: int, numbers: DeviceNumbers) -> None:
     """Write numbers of four bits, [32, blocks, 8]."""
-    pairs = numbers.reshape(32, -1, 4, 2)
-    octets = packed([pairs[..., 0], pairs[..., 1]], 16.0)
+    octets = numbers.reshape(32, -1, 4, 2).packed(16.0, 3)
     made.write(made.octets(first, 4, 32), octets.transpose(1, 2, 0))
 
 
-def to_q4_k(values: DeviceNumbers) -> FileBlocks:
+def to_q4_k(values: DeviceNumbers, made: FileBlocks) -> None:
     """Search with the magnitudes and their root mean square as weights."""
-    made = FileBlocks.empty(values.emitter, values.shape[0], 144)
     _write_nibbles(made, 16, _four_or_five_bits(made, values, 15, _trials(-1.0, 0.1, 20)))
-    return made
 
 
-def to_q5_k(values: DeviceNumbers) -> FileBlocks:
+def to_q5_k(values: DeviceNumbers, made: FileBlocks) -> None:
     """Search as for q4_K."""
-    made = FileBlocks.empty(values.emitter, values.shape[0], 176)
     low, bits = _four_or_five_bits(made, values, 31, _trials(-0.5, 0.1, 15)).split(16.0)
-    made.write(made.octets(16, 32), packed([bits[..., bit] for bit in range(8)], 2.0).T)
+    made.write(made.octets(16, 32), bits.packed(2.0, 2).T)
     _write_nibbles(made, 48, low)
-    return made

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.server.operations.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.blocks import BITS, FileBlocks, looked_up
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers, packed
 from echo_npu.tensor import DeviceTensor
 
 _GROUPS: Final = 8
@@ -150,8 +150,7 @@ def iq1_m(blocks: FileBlocks) -> DeviceNumbers:
     negative = blocks.fields(more, [3, 7], 1).reshape(-1, _GROUPS, 4, 1)
     words = blocks.words(48, 4, 1)
     number = blocks.fields(words, [0, 3, 6, 9], 3) * 2.0 + 1.0
-    nibbles = blocks.fields(words, 12, 4)
-    bits = packed([nibbles[:, place] for place in range(4)], 16.0)
+    bits = blocks.fields(words, 12, 4).packed(16.0, 1)
     half = device.cast(device.cast(bits.tensor, "int32"), "int16").view(np.float16)
     scale = number.reshape(-1, 16) * DeviceNumbers(emitter, device.cast(half, "float32"))
     spread = DeviceNumbers(emitter, scale.reshape(-1, 16, 1).tensor.broadcast_to(scale.shape[0], 16, 2))

@@ -1,7 +1,7 @@
 """What all super-blocks take once the scales of their groups are found."""
 
+from echo_npu.server.operations.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers, packed
 
 
 def stored_halves(blocks: FileBlocks, first: int, values: DeviceNumbers) -> DeviceNumbers:
@@ -26,6 +26,5 @@ def requantised(
 
 def write_pairs(blocks: FileBlocks, first: int, numbers: DeviceNumbers) -> None:
     """Write numbers of two bits, given as columns [16, groups], to 64 bytes of each block."""
-    parts = numbers.reshape(16, -1, 2, 4, 2)
-    octets = packed([parts[:, :, :, each] for each in range(4)], 4.0)
+    octets = numbers.reshape(16, -1, 2, 4, 2).packed(4.0, 3)
     blocks.write(blocks.octets(first, 2, 2, 16), octets.transpose(1, 2, 3, 0))

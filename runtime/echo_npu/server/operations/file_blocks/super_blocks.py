@@ -1,7 +1,7 @@
 """Values of super-blocks of 256 elements whose scales are numbers too: q2_K, q3_K, q4_K, q5_K, q6_K."""
 
+from echo_npu.server.operations.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.blocks import BITS, NIBBLES, PAIRS, FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers
 
 
 def _pairs(blocks: FileBlocks, first: int) -> DeviceNumbers:

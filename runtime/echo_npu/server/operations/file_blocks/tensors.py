@@ -7,8 +7,8 @@ import numpy as np
 
 from echo_npu.device import Device
 from echo_npu.server.operations.base import FLOATS, NAMES, Emitter, most_bytes, require
+from echo_npu.server.operations.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers
 from echo_npu.server.operations.file_blocks.formats import FILE_FORMATS, FileFormat
 from echo_npu.server.operations.file_blocks.grids import has_grids
 from echo_npu.server.protocol import GraphTensor
@@ -74,7 +74,7 @@ def quantised_blocks(emitter: Emitter, values: DeviceTensor, form: FileFormat) -
     made = emitter.device.empty((values.shape[0], form.size), np.uint8)
     for some in _parts(values.shape[0], form):
         emitter.check_size()
-        emitter.device.copy(form.quantise(DeviceNumbers(emitter, values[some])).tensor, out=made[some])
+        form.quantise(DeviceNumbers(emitter, values[some]), FileBlocks(emitter, made[some]))
     return made
 
 

@@ -4,8 +4,8 @@ from typing import Final
 
 import numpy as np
 
+from echo_npu.server.operations.device_numbers import DeviceNumbers, packed
 from echo_npu.server.operations.file_blocks.blocks import PAIRS, FileBlocks, looked_up
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers, packed
 
 _DIGITS: Final = np.array(
     [[(byte * 3**place % 256) * 3 // 256 for place in range(5)] for byte in range(256)], np.float32
@@ -42,9 +42,8 @@ def _scaled(values: DeviceNumbers) -> tuple[DeviceNumbers, DeviceNumbers]:
     return scale, (x * scale.inverse()).rounded() + 1.0
 
 
-def to_tq1_0(values: DeviceNumbers) -> FileBlocks:
+def to_tq1_0(values: DeviceNumbers, made: FileBlocks) -> None:
     """Round the fraction that five digits are up to a byte, so that its first digits are theirs."""
-    made = FileBlocks.empty(values.emitter, values.shape[0], 54)
     scale, digits = _scaled(values)
     made.write_halves(52, scale.T)
     end = 0
@@ -54,15 +53,12 @@ def to_tq1_0(values: DeviceNumbers) -> FileBlocks:
         fraction = number * (256.0 * 3 ** (5 - count)) + 242.0
         made.write(made.octets(first, size), (fraction / 243.0).truncated().T)
         end += size * count
-    return made
 
 
-def to_tq2_0(values: DeviceNumbers) -> FileBlocks:
+def to_tq2_0(values: DeviceNumbers, made: FileBlocks) -> None:
     """Put two bits for each element into bytes."""
-    made = FileBlocks.empty(values.emitter, values.shape[0], 66)
     scale, digits = _scaled(values)
     parts = digits.reshape(2, 4, 32, -1)
-    octets = packed([parts[:, each] for each in range(4)], 4.0)
+    octets = parts.packed(4.0, 1)
     made.write(made.octets(0, 2, 32), octets.transpose(2, 0, 1))
     made.write_halves(64, scale.T)
-    return made

@@ -5,8 +5,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.server.operations.device_numbers import DeviceNumbers, total
 from echo_npu.server.operations.file_blocks.blocks import FileBlocks, looked_up
-from echo_npu.server.operations.file_blocks.device_numbers import DeviceNumbers, packed, total
 from echo_npu.vector.kernels import codes
 
 E2M1: Final = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0)
@@ -48,7 +48,7 @@ def _values(blocks: FileBlocks, steps: tuple[float, ...], first: int, runs: int,
 
 
 def _power(exponent: DeviceNumbers) -> DeviceNumbers:
-    return exponent.through(codes.power_of_two())
+    return exponent.function("power_of_two")
 
 
 def mxfp4(blocks: FileBlocks) -> DeviceNumbers:
@@ -57,14 +57,13 @@ def mxfp4(blocks: FileBlocks) -> DeviceNumbers:
     return _values(blocks, E2M1, 1, 1, 16).reshape(-1, 32) * scale
 
 
-def to_mxfp4(values: DeviceNumbers) -> FileBlocks:
+def to_mxfp4(values: DeviceNumbers, made: FileBlocks) -> None:
     """Let the greatest magnitude lie between 4 and 8 times the power of two."""
-    made, x = FileBlocks.empty(values.emitter, values.shape[0], 17), values.columns(32)
-    exponent = (abs(x).max().through(codes.exponent()) + (_BIASED - 3.0)).greatest(0.0)
+    x = values.columns(32)
+    exponent = (abs(x).max().function("exponent") + (_BIASED - 3.0)).greatest(0.0)
     made.write(made.octets(0, 1), exponent.T)
     code = x.through(codes.closest_code(E2M1), _power(exponent - _BIASED))
-    made.write(made.octets(1, 16), packed([code[:16], code[16:]], 16.0).T)
-    return made
+    made.write(made.octets(1, 16), code.reshape(2, 16, -1).packed(16.0, 0).T)
 
 
 def nvfp4(blocks: FileBlocks) -> DeviceNumbers:
@@ -72,21 +71,20 @@ def nvfp4(blocks: FileBlocks) -> DeviceNumbers:
     return (_values(blocks, E2M1, 4, 4, 8) * looked_up(_E4M3, blocks.unsigned(0, 4))).reshape(-1, 64)
 
 
-def to_nvfp4(values: DeviceNumbers) -> FileBlocks:
+def to_nvfp4(values: DeviceNumbers, made: FileBlocks) -> None:
     """Let the greatest magnitude of 16 numbers be 6 times the scale, which is rounded."""
-    made, x = FileBlocks.empty(values.emitter, values.shape[0], 36), values.columns(16)
+    x = values.columns(16)
     wanted = abs(x).max() / 6.0
     small = (wanted * 512.0 + 0.5).truncated().least(7.0)
-    eighths = (wanted.through(codes.mantissa()) * 8.0 + 0.5).truncated()
+    eighths = (wanted.function("mantissa") * 8.0 + 0.5).truncated()
     # A mantissa that rounds to 16 eighths is the next exponent's.
-    normal = eighths.plus(wanted.through(codes.exponent()) + 6.0, 8.0)
+    normal = eighths.plus(wanted.function("exponent") + 6.0, 8.0)
     normal = normal.where(normal < _E4M3_ENDS, _E4M3_MOST)
     byte = small.where(wanted < 2.0**-6, normal)
     made.write(made.octets(0, 4), byte.reshape(-1, 4))
     code = x.through(codes.closest_code(E2M1), looked_up(_E4M3, byte).reshape(*byte.shape))
-    octets = packed([code[:8], code[8:]], 16.0)
+    octets = code.reshape(2, 8, -1).packed(16.0, 0)
     made.write(made.octets(4, 4, 8), octets.reshape(8, -1, 4).transpose(1, 2, 0))
-    return made
 
 
 def iq4_nl(blocks: FileBlocks) -> DeviceNumbers:
@@ -138,19 +136,16 @@ class _Curve:
         return code, total(weighted, self.x), total(weighted, step)
 
 
-def to_iq4_nl(values: DeviceNumbers) -> FileBlocks:
+def to_iq4_nl(values: DeviceNumbers, made: FileBlocks) -> None:
     """Take codes with the number farthest from 0 at the lowest step, then the scale that fits them best."""
-    made = FileBlocks.empty(values.emitter, values.shape[0], 18)
     found = _Curve(values, 0)
     code = found.codes.or_zero(found.scale)
     made.write_halves(0, found.scale.T)
-    made.write(made.octets(2, 16), packed([code[:16], code[16:]], 16.0).T)
-    return made
+    made.write(made.octets(2, 16), code.reshape(2, 16, -1).packed(16.0, 0).T)
 
 
-def to_iq4_xs(values: DeviceNumbers) -> FileBlocks:
+def to_iq4_xs(values: DeviceNumbers, made: FileBlocks) -> None:
     """Search a scale for each 32 numbers, round it to six bits, and take the codes with that one."""
-    made = FileBlocks.empty(values.emitter, values.shape[0], 136)
     found = _Curve(values, 7)
     scales = found.scale.reshape(-1, 8)
     whole = scales.extreme(-1) * (-1 / 32)
@@ -158,10 +153,7 @@ def to_iq4_xs(values: DeviceNumbers) -> FileBlocks:
     code = found.nearest((number * whole).reshape(1, -1).inverse())
     made.write_halves(0, whole)
     low, high = (number + 32.0).split(16.0)
-    bytes_of_four = high.reshape(-1, 2, 4)
-    made.write(made.octets(2, 2), packed([bytes_of_four[:, :, each] for each in range(4)], 4.0))
-    pairs = low.reshape(-1, 4, 2)
-    made.write(made.octets(4, 4), packed([pairs[:, :, 0], pairs[:, :, 1]], 16.0))
-    octets = packed([code[:16], code[16:]], 16.0)
+    made.write(made.octets(2, 2), high.reshape(-1, 2, 4).packed(4.0, 2))
+    made.write(made.octets(4, 4), low.reshape(-1, 4, 2).packed(16.0, 2))
+    octets = code.reshape(2, 16, -1).packed(16.0, 0)
     made.write(made.octets(8, 8, 16), octets.reshape(16, -1, 8).transpose(1, 2, 0))
-    return made

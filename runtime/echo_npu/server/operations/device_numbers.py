@@ -13,9 +13,9 @@ import numpy as np
 
 from echo_npu.ops.broadcast import compute
 from echo_npu.server.operations.base import Emitter
-from echo_npu.server.operations.file_blocks.constants import constant
+from echo_npu.server.operations.constants import constant
 from echo_npu.tensor import DeviceTensor
-from echo_npu.vector.kernels import codes
+from echo_npu.vector.kernels.pointwise import pointwise
 from echo_npu.vector.program import Program
 
 Operand: TypeAlias = "DeviceNumbers | float"
@@ -128,7 +128,7 @@ class DeviceNumbers:
 
     def nearest(self) -> DeviceNumbers:
         """Return the nearest whole numbers, halves to even."""
-        return self.through(codes.nearest_integer())
+        return self.function("nearest_integer")
 
     def nearest_within(self, least: float, most: float) -> DeviceNumbers:
         """Return the nearest whole numbers within limits."""
@@ -142,6 +142,10 @@ class DeviceNumbers:
         """Return (self mod base, self / base) of whole numbers from 0 on; the base is a power of two."""
         high = (self * (1.0 / base)).truncated()
         return self.plus(high, -base), high
+
+    def function(self, name: str) -> DeviceNumbers:
+        """Return a function of each number, by its name in `kernels.pointwise`."""
+        return self.through(pointwise(name, "s", ("float32",), "float32"))
 
     def through(self, program: Program, *others: DeviceNumbers) -> DeviceNumbers:
         """Return what a program of elements makes of these streams."""
@@ -170,6 +174,11 @@ class DeviceNumbers:
         order = constant(self.emitter, np.arange(count, 0, -1, dtype=np.float32).reshape(shape))
         place = (size >= size.max(axis)) * DeviceNumbers(self.emitter, order)
         return known.or_zero(place.equals(place.max(axis))).sum(axis)
+
+    def packed(self, base: float, axis: int) -> DeviceNumbers:
+        """Return the whole numbers of which those along an axis, which goes, are digits, the lowest first."""
+        before = (slice(None),) * axis
+        return packed([self[(*before, index)] for index in range(self.shape[axis])], base)
 
     # --- views ----------------------------------------------------------------------------------------------
 

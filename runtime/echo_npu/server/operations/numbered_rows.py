@@ -155,38 +155,30 @@ def emit_set_rows(emitter: Emitter, node: GraphNode) -> None:
     Numbers that the graph computes are known to the device alone.
     """
     rows, index, target = first(node), first(node, 1), node.destination
-
-    types = rows.type, target.type
     if not rows.elements[1]:
         return
     if target.type in FORMATS:
         _set_blocks(emitter, rows, index, target)
         return
-
-    dense = _scatters(target)
-    made: DeviceTensor | None = None
+    source, out, types = emitter.view(rows), emitter.view(target), (rows.type, target.type)
     if target.type in FILE_FORMATS:
-        made = _rows_of_blocks(emitter, rows, target)
-        types = target.type, target.type
+        source, out, types = _rows_of_blocks(emitter, rows, target), out.view(np.uint8), (target.type,) * 2
+    lists, dense = emitter.view(index)[0], _scatters(target)
 
-    def matrices(emitter: Emitter) -> Iterator[tuple[DeviceTensor, DeviceTensor, tuple[int, int]]]:
-        out = emitter.view(target)
-        source = emitter.view(rows) if made is None else made
-        if made is not None:
-            out = out.view(np.uint8)
+    def matrices() -> Iterator[tuple[DeviceTensor, DeviceTensor, tuple[int, int]]]:
         inners, outers = index.elements[1:3]
         for outer, inner in np.ndindex(*source.shape[:2]):
             yield source[outer, inner], out[outer, inner], (outer % outers, inner % inners)
 
     if not index.flags & TensorFlag.INPUT:
-        for some, place, which in matrices(emitter):
+        for some, place, which in matrices():
             emitter.check_size()
-            emitter.device.scatter_rows(place, emitter.view(index)[0][which], some)
+            emitter.device.scatter_rows(place, lists[which], some)
         return
 
     def build(emitter: Emitter) -> None:
-        numbers, lists = numbers_of(emitter, index), emitter.view(index)[0]
-        for some, place, which in matrices(emitter):
+        numbers = numbers_of(emitter, index)
+        for some, place, which in matrices():
             _set(emitter, some, place, numbers[which], types, lists[which] if dense else None)
 
     emitter.moving(build, index)

@@ -14,7 +14,14 @@ import cocotb
 import numpy as np
 from pyuvm import ConfigDB, uvm_sequence, uvm_sequencer
 
-from echo_npu.commands.packets import MAX_BATCH, Packet, load_program_packets, matmul_packets, packet_bytes
+from echo_npu.commands.packets import (
+    MAX_BATCH,
+    NpuCommandPacket,
+    Packet,
+    load_program_packets,
+    matmul_packets,
+    packet_bytes,
+)
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import REGISTERS, RESERVED
 from echo_sim.config import NpuConfig
@@ -70,6 +77,9 @@ STATES_PROGRAMS = 30
 
 OVERFLOW_RESULT = 0x1300_0000
 """Destination of the long command of an overflow."""
+
+UNKNOWN_OPCODE = 0x99
+"""Opcode of no command."""
 
 TIMEOUT_CYCLES = 3_000_000
 """For a program of small commands; `patience` adds those of large ones."""
@@ -493,13 +503,18 @@ class ResetsSequence(ProgramSequence):
 
 
 class HazardsSequence(ProgramSequence):
-    """Pairs of commands that overlap in an operand, the first one slow, beside register traffic."""
+    """Pairs of commands that overlap in an operand, the first one slow, beside register traffic.
+
+    Between pairs an error may end what the device counts of its commands, while both engines rest.
+    """
 
     def draw(self, rng: random.Random, config: NpuConfig) -> StepProgram:
         maker = HazardMaker(rng, config)
-        commands = [command_step(maker.loads())]
+        commands: list[Step] = [command_step(maker.loads())]
         for _ in range(rng.randint(1, 5)):
             commands.append(command_step(maker.pair(rng.choice(MEETINGS))))
+            if rng.random() < 0.4:
+                commands += [command_step([NpuCommandPacket(UNKNOWN_OPCODE)]), Recover()]
         steps = shuffled(rng, commands, register_steps(rng, rng.randint(0, 8)))
         return StepProgram(
             tuple(steps), maker.images, any_timing(rng), rng.choice(("ring", "ring", "window"))

@@ -62,7 +62,7 @@ def judged_products(measured: Iterable[Measured]) -> list[Measured]:
 
 def goal_lines(goals: Sequence[Goal]) -> list[str]:
     """Return the table of goals, wanted and reached."""
-    lines = ["| goal | meant | measured | of | |", "| --- | ---: | ---: | --- | --- |"]
+    lines = ["| goal | wanted | measured | of | |", "| --- | ---: | ---: | --- | --- |"]
     for goal in goals:
         verdict = "met" if goal.met else "**missed**"
         lines.append(f"| {goal.name} | {goal.meant} | {goal.shown} | {goal.product} | {verdict} |")

@@ -59,7 +59,7 @@ def _goals(goals: Sequence[Json]) -> Section:
         id="goals",
         title="Goals",
         table=Numbers(
-            ("goal", "meant", "measured", "of", ""),
+            ("goal", "wanted", "measured", "of", ""),
             [
                 [
                     each["name"],
@@ -81,7 +81,7 @@ def _products(results: Json, key: str, title: str) -> Section:
     facts = [f"Roofline, geometric mean: {means}."]
     if summary["below"]:
         below = ", ".join(f"{name} {value:.3f}" for name, value in summary["below"].items())
-        facts.append(f"Below what they are meant to reach: {below}.")
+        facts.append(f"Below what is wanted: {below}.")
     if summary["decode_lowest"] is not None:
         facts.append(f"Single rows reach at least {summary['decode_lowest']:.3f} of the roofline.")
     if summary["overhead_cycles"]:

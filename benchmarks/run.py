@@ -192,7 +192,7 @@ def main() -> int:
     console = Console()
     for goal in find_goals(committed.judged_products(measured)) if not options.quick else ():
         verdict = "[green]met[/]" if goal.met else f"[red]missed[/] {goal.product}"
-        line = f"{goal.name}: {goal.shown}, meant {goal.meant}: {verdict}"
+        line = f"{goal.name}: {goal.shown}, wanted {goal.meant}: {verdict}"
         console.print(line, soft_wrap=True, highlight=False)
     if wrong := failures(results):
         console.print(f"[bold red]WRONG:[/] {'; '.join(wrong)}", soft_wrap=True)

@@ -32,7 +32,7 @@ def test_goals(monkeypatch: pytest.MonkeyPatch) -> None:
     judged = committed.judged_products(measured((*SINGLE, *TRANSPOSED)))
     assert {each.product for each in judged} == set(SINGLE)
     lines = committed.goal_lines(find_goals(judged))
-    assert lines[0] == "| goal | meant | measured | of | |"
+    assert lines[0] == "| goal | wanted | measured | of | |"
     row = "| roofline of a single row, lowest | at least 0.9 | 0.798 | int8 1x576x1536 | **missed** |"
     assert row in lines
     assert "| overhead of the 16 cube, highest, cycles | at most 150 | 116 | fp32 16x16x16 | met |" in lines

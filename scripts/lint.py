@@ -219,7 +219,7 @@ def check_mypy() -> None:
 
 
 def check_imports() -> None:
-    """What may import what (pyproject.toml, docs/architecture.md), imports for types included."""
+    """What may import what (pyproject.toml, CONTRIBUTING.md), imports for types included."""
     command([find_python_tool("lint-imports"), "--no-cache"])
 
 

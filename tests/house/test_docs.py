@@ -171,7 +171,7 @@ def test_architecture_page_names_real_modules() -> None:
 
 
 def test_architecture_page_has_the_real_configurations() -> None:
-    from echo_sim.config import LEGAL, load_config
+    from echo_sim.config import LEGAL, MEMORY, load_config
 
     rows = _rows("docs/architecture.md", "key")
     assert [row[0].strip("`") for row in rows] == list(LEGAL)
@@ -180,11 +180,18 @@ def test_architecture_page_has_the_real_configurations() -> None:
         assert legal == f"{LEGAL[name][0]} to {LEGAL[name][-1]}"
         assert int(default) == getattr(load_config("default"), name)
         assert int(small) == getattr(load_config("small"), name)
+    sizes = _rows("docs/architecture.md", "size")
+    assert [row[0].strip("`") for row in sizes] == list(MEMORY)
+    for key, *values, legal, _ in sizes:
+        name = key.strip("`")
+        assert legal == f"{MEMORY[name][0]} to {MEMORY[name][-1]}"
+        named = [load_config(config) for config in ("default", "small", "large")]
+        assert [int(value) for value in values] == [getattr(config, name) for config in named]
 
 
 @pytest.mark.parametrize(("package", "tests"), [("runtime/echo_npu", "tests/runtime"), ("tb", "tests/tb")])
-def test_architecture_page_says_where_the_tests_of_a_folder_are(package: str, tests: str) -> None:
-    page = _text("docs/architecture.md")
+def test_contributing_page_says_where_the_tests_of_a_folder_are(package: str, tests: str) -> None:
+    page = _text("CONTRIBUTING.md")
     folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
     elsewhere = {name for name in folders if not (ROOT / tests / name).is_dir()}
     assert {name for name in elsewhere if f"`{package}/{name}/`" not in page} == set()

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ import echo_npu
 import tb.cli
 from echo_npu import Blocks, DataType, ErrorCode, Flags, Opcode, OutType
 from echo_npu.cli import app
+from echo_npu.devices import MOST_DEVICES
+from echo_npu.server import protocol
 from echo_npu.spec.registers import COUNTERS
 from echo_npu.vector.isa import OPERAND_CODES, Form, Instruction, Op, form_of
 
@@ -26,6 +29,11 @@ FOLDERS = (
 )  # fmt: skip
 TB = "python-m-tb"
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+GENERATED = re.compile(r"^<!-- table of .*?^<!-- end of the table -->", re.MULTILINE | re.DOTALL)
+WIDEST = 150
+"""Most characters of a line of prose."""
+CHILDREN = {"ECHO_NPU_BRIDGE", "ECHO_NPU_LIFELINE", "ECHO_NPU_MEMORY", "ECHO_NPU_PROFILE", "ECHO_NPU_RUNS"}
+"""Variables by which a program speaks to its own child processes."""
 
 
 def _name(page: Path) -> str:
@@ -85,6 +93,26 @@ def test_files_that_are_named_exist(page: Path) -> None:
     for word in CODE.findall(_prose(page)):
         if re.fullmatch(rf"({'|'.join(FOLDERS)})/[\w./-]*", word):
             assert (ROOT / word).exists(), f"{_name(page)} names {word}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "registers"], ids=_name)
+def test_prose_is_wrapped(page: Path) -> None:
+    """All but docs/registers.md, which is generated as a whole."""
+    assert not _wide(page.read_text(encoding="utf-8")), f"{_name(page)}: wrap these lines"
+
+
+def _wide(text: str) -> list[str]:
+    """Return the lines of prose that are too long. Code, tables and what is generated may be wide."""
+    prose = INDENTED.sub("", GENERATED.sub("", FENCE.sub("", text)))
+    return [line for line in prose.splitlines() if len(line) > WIDEST and not line.startswith("|")]
+
+
+def test_wide_prose_is_found() -> None:
+    wide = "x" * (WIDEST + 1)
+    code, generated = f"```\n{wide}\n```", f"<!-- table of make x -->\n{wide}\n<!-- end of the table -->"
+    assert not _wide(f"{wide[1:]}\n\n    {wide}\n\n| {wide} |\n{code}\n{generated}\n")
+    assert _wide(f"a\n{wide}\nb\n") == [wide]
+    assert _wide(f"- a\n  {wide}\n") == [f"  {wide}"]
 
 
 def _snippets() -> list[tuple[str, str]]:
@@ -199,6 +227,45 @@ def test_contributing_page_says_where_the_tests_of_a_folder_are(package: str, te
 
 def test_running_page_names_every_backend() -> None:
     assert {row[0].strip("`") for row in _rows("docs/running.md", "name")} == set(echo_npu.list_backends())
+
+
+def test_running_page_has_every_variable_of_the_environment() -> None:
+    """All that the runtime reads; of the rest of the table, that something reads it."""
+    listed = {name for row in _rows("docs/running.md", "variable") for name in CODE.findall(row[0])}
+    read = {folder: _environment(folder) for folder in ("runtime", "plugins", "tb", "scripts", "benchmarks")}
+    assert read["runtime"] >= CHILDREN
+    assert not read["runtime"] - CHILDREN - listed
+    assert not listed - set().union(*read.values()) - {"CXX"}
+
+
+def _environment(folder: str) -> set[str]:
+    """Return the variables of ours that the sources in a folder name as text."""
+    files = [
+        path for path in (ROOT / folder).rglob("*.*") if path.suffix in (".py", ".c", ".cpp", ".hpp", ".h")
+    ]
+    return {name for path in files for name in re.findall(r'"(ECHO_NPU_[A-Z_]+)"', path.read_text("utf-8"))}
+
+
+def test_server_page_has_the_real_limits() -> None:
+    page, header = _text("docs/server.md"), _text("plugins/runtime/echo_npu_link.h")
+    (lent,) = re.findall(r"#define ECHO_NPU_MAX_DEVICES (\d+)", header)
+    for sentence in (
+        f"| HELLO | version u32: {protocol.VERSION}; zero u32 |",
+        f"This page describes version {protocol.VERSION};",
+        f"number of sources u32, at most {protocol.MAX_SOURCES};",
+        f"A graph is a list of at most {protocol.MAX_NODES} nodes",
+        f"A server has up to {lent} devices.",
+        f"of a Python process are up to {MOST_DEVICES}.",
+    ):
+        assert sentence in page.replace("\n", " "), sentence
+    assert f"A process numbers up to {MOST_DEVICES} NPUs." in _text("docs/sharding.md")
+
+
+def test_verification_page_shows_a_real_exclusion() -> None:
+    (example,) = [body for kind, body in FENCE.findall(_text("docs/verification.md")) if kind == "toml"]
+    (shown,) = tomllib.loads(example)["exclusion"]
+    real = tomllib.loads(_text("tb/coverage/exclusions.toml"))["exclusion"]
+    assert shown in [{"kind": "toggle", **each} for each in real]
 
 
 def test_vector_page_has_the_real_opcodes() -> None:

@@ -300,6 +300,24 @@ def chained(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
     return read(npu, target, expected), expected
 
 
+def overwritten(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Return the sum of elements before and behind the seam, the latter by a copy, and what it must be."""
+    at = Borders.of(npu)
+    values, ones = numbers(1 << 14, seed=59), np.ones((2 * LENGTH, 1), np.float32)
+    source, right = write(npu, at.activation, values), write(npu, at.activation + GIB, ones)
+    before, target = numbers(LENGTH, seed=60), at.activation + 2 * GIB
+    write(npu, at.seam - before.nbytes, np.concatenate([before, np.zeros(LENGTH, np.float32)]))
+    npu.submit_batch(
+        [
+            *memcpy_packets(source, at.seam, values.nbytes),
+            *matmul_packets(at.seam - before.nbytes, right, target, 1, 2 * LENGTH, 1),
+        ]
+    )
+    npu.wait()
+    expected = np.concatenate([before, values[:LENGTH]]) @ ones
+    return read(npu, target, expected), expected
+
+
 WORK = (
     product,
     vector,
@@ -312,6 +330,7 @@ WORK = (
     packed,
     scattered,
     chained,
+    overwritten,
 )
 
 
@@ -350,7 +369,10 @@ def refusals(npu: Device) -> list[tuple[int, int]]:
         copy(good, 0x1000_0000),
         copy(good, 0x2000_0000),
         copy(good + 64, good, 128),
-        [NpuCommandPacket(Opcode.ADD_TENSOR, Flags.NONE, at.weight, at.weight, at.activation, m=1 << 30)],
+        *(
+            [NpuCommandPacket(Opcode.ADD_TENSOR, Flags.NONE, source, source, at.activation, m=1 << 30)]
+            for source in (at.weight, at.activation)
+        ),
         gather_packets(at.weight, write(npu, good, np.full(1, -1, np.int32)), at.activation, 1, 8, 4),
     ]
     return [refused(npu, command) for command in commands]

@@ -101,6 +101,9 @@ async def test_the_range_goes_to_the_end_of_the_address_space(tb: NpuTestbench) 
         await protect(tb, dst, size)
         await refused(tb, _copy(tb, source, dst + 60, 4), ErrorCode.PROTECTED)
         assert await tb.run(_copy(tb, source, dst - 4, 4)) == State.DONE
+    for size in (0xFFFF_FFC0, (1 << 32) - RING_BASE):
+        await protect(tb, RING_BASE, size)
+        assert await tb.run([NpuCommandPacket(Opcode.NOP)], "ring") == State.DONE
 
 
 @npu_test()

@@ -14,6 +14,8 @@ FORWARDED = 16
 """Bursts of each direction that the window forwards without a response."""
 AT_THE_PORT = 2
 """Responses that the window has received and that wait for the host."""
+READ_AHEAD = 512
+"""Beats that the window requests before the host takes any."""
 BURSTS = FORWARDED + 4
 MANY = 3 * FORWARDED
 POLL_CYCLES = 1000
@@ -91,6 +93,29 @@ async def test_as_many_bursts_are_forwarded(tb: NpuTestbench, held: str) -> None
         for task in tasks:
             assert (await task).resp == AxiResp.OKAY
         assert tb.dram.statistic(kind) - before == MANY
+    tb.scoreboard.check_memory(tb.memory.shared)
+
+
+@npu_test()
+async def test_as_many_beats_are_requested(tb: NpuTestbench) -> None:
+    """Of the longest bursts, whose data the host does not take, so many reach memory."""
+    beats = min(256, 4096 // tb.config.bus_bytes)
+    data = tb.rng.integers(0, 256, beats * tb.config.bus_bytes, dtype=np.uint8)
+    wanted = READ_AHEAD // beats
+    places = [tb.place(data, align=4096) for _ in range(wanted + 2)]
+    async with tb.memory.front_door() as master:
+        tb.memory.hold(["r"])
+        before = tb.dram.statistic("read_bursts")
+        tasks = [cocotb.start_soon(master.read(place, data.nbytes)) for place in places]
+        for _ in range(POLLS):
+            await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
+            if tb.dram.statistic("read_bursts") - before >= wanted:
+                break
+        await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
+        assert tb.dram.statistic("read_bursts") - before == wanted
+        tb.memory.hold(())
+        for task, place in zip(tasks, places, strict=True):
+            assert (await task).data == data.tobytes(), hex(place)
     tb.scoreboard.check_memory(tb.memory.shared)
 
 

@@ -3,6 +3,7 @@
 The configuration is `small` with the memory of `large`: it builds in a fraction of the time.
 """
 
+import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 import echo_npu
 from echo_npu import Device
-from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, memcpy_packets
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, Packet, memcpy_packets
 from echo_npu.spec import registers as regs
 from echo_npu.spec.contract import PACKET_BYTES
 from echo_npu.spec.status import ErrorCode, State
@@ -76,6 +77,62 @@ def test_the_ring_and_its_guard_lie_above_4_gib(pair: tuple[Device, Device]) -> 
             npu.limit()
 
 
+def start_ring(npu: Device, base: int, slots: int) -> None:
+    """Let the device take packets from a ring anywhere in its memory."""
+    for offset, value in (
+        (regs.RING_BASE, base & 0xFFFF_FFFF),
+        (regs.RING_BASE_HIGH, base >> 32),
+        (regs.RING_SIZE, slots),
+        (regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
+    ):
+        npu.backend.write_reg(offset, value)
+
+
+def settled(npu: Device) -> State:
+    """Wait until the device has nothing to do; return its state."""
+    while (state := State(regs.STATUS_STATE.get(npu.backend.read_reg(regs.STATUS)))) == State.BUSY:
+        pass
+    return state
+
+
+def window_answer(npu: Device, packets: list[Packet]) -> tuple[int, int]:
+    """Submit a command through the window, where the ring's place does not count; return its error code and
+    address, and clear it."""
+    (packet,) = packets
+    for index, (word,) in enumerate(struct.iter_unpack("<I", packet.pack())):
+        npu.backend.write_reg(regs.CMD_WINDOW + 4 * index, word)
+    npu.backend.write_reg(regs.DOORBELL, 1)
+    if settled(npu) != State.ERROR:
+        return 0, 0
+    low, high = (npu.backend.read_reg(regs.ERROR_ADDR + word) for word in (0, 4))
+    answer = npu.backend.read_reg(regs.ERROR_CODE), high << 32 | low
+    npu.backend.write_reg(regs.CONTROL, regs.CONTROL_CLEAR_ERROR.mask)
+    return answer
+
+
+def packet_of(source: int, target: int, nbytes: int) -> bytes:
+    """Return the packet of a copy."""
+    (packet,) = memcpy_packets(source, target, nbytes)
+    return packet.pack()
+
+
+def test_a_guard_lies_across_a_multiple_of_4_gib(pair: tuple[Device, Device]) -> None:
+    for npu in pair:
+        at, half = Borders.of(npu), 1 << 16
+        npu.backend.write_reg(regs.GUARD_BASE, at.seam - half & 0xFFFF_FFFF)
+        npu.backend.write_reg(regs.GUARD_BASE_HIGH, at.seam - half >> 32)
+        npu.backend.write_reg(regs.GUARD_SIZE, 2 * half)
+        try:
+            for inside in (at.seam - half, at.seam - 8, at.seam, at.seam + 256, at.seam + half - 8):
+                command = memcpy_packets(at.activation, inside, 8)
+                assert window_answer(npu, command) == (ErrorCode.PROTECTED, inside)
+            for outside in (at.seam - half - 8, at.seam + half, at.weight_end - 8, at.weight):
+                assert window_answer(npu, memcpy_packets(at.activation, outside, 8)) == (0, 0)
+        finally:
+            npu.limit()
+            npu.reset()
+
+
 @pytest.mark.parametrize("slot", [1, 4, 7])
 def test_a_ring_lies_across_a_multiple_of_4_gib(pair: tuple[Device, Device], slot: int) -> None:
     """The border lies before slot `slot` of 8; the last packets wrap around to the ring's beginning."""
@@ -86,21 +143,13 @@ def test_a_ring_lies_across_a_multiple_of_4_gib(pair: tuple[Device, Device], slo
         source = write(npu, at.activation + GIB, values)
         target = write(npu, at.activation + 2 * GIB, np.zeros_like(values))
         npu.reset()
-        for offset, value in (
-            (regs.RING_BASE, base & 0xFFFF_FFFF),
-            (regs.RING_BASE_HIGH, base >> 32),
-            (regs.RING_SIZE, slots),
-            (regs.CONTROL, regs.CONTROL_RING_ENABLE.mask),
-        ):
-            npu.backend.write_reg(offset, value)
+        start_ring(npu, base, slots)
         for first, end in ((0, 7), (7, 12)):
             for index in range(first, end):
-                (packet,) = memcpy_packets(source + 4 * index, target + 4 * index, 4)
-                write(npu, base + index % slots * PACKET_BYTES, np.frombuffer(packet.pack(), np.uint8))
+                packet = packet_of(source + 4 * index, target + 4 * index, 4)
+                write(npu, base + index % slots * PACKET_BYTES, np.frombuffer(packet, np.uint8))
             npu.backend.write_reg(regs.RING_TAIL, end % slots)
-            while (state := regs.STATUS_STATE.get(npu.backend.read_reg(regs.STATUS))) == State.BUSY:
-                pass
-            assert state == State.DONE
+            assert settled(npu) == State.DONE
         npu.reset()
         assert np.array_equal(read(npu, target, values), values)
 
@@ -119,6 +168,31 @@ def test_a_row_of_almost_4_gib_does_not_wrap(pair: tuple[Device, Device], offset
     finally:
         npu.limit()
     assert np.array_equal(read(npu, target, begin), begin)
+
+
+def test_a_command_overwrites_the_ring(pair: tuple[Device, Device]) -> None:
+    """A packet is what its slot holds when every command before it has finished."""
+    for npu in pair:
+        at, slots = Borders.of(npu), 8
+        base = at.seam - 4 * PACKET_BYTES
+        values = np.arange(1, 4, dtype=np.float32)
+        source, target = write(npu, at.activation + GIB, values), at.activation + 2 * GIB
+        write(npu, target, np.zeros_like(values))
+        npu.reset()
+        new = packet_of(source, target, values.nbytes)
+        image = write(npu, at.activation + 3 * GIB, np.frombuffer(new, np.uint8))
+        packets = [
+            packet_of(image, base + 5 * PACKET_BYTES, PACKET_BYTES),
+            *[NpuCommandPacket(Opcode.SYNC).pack()] * 4,
+            NpuCommandPacket(0x99).pack(),
+        ]
+        for index, packet in enumerate(packets):
+            write(npu, base + index * PACKET_BYTES, np.frombuffer(packet, np.uint8))
+        start_ring(npu, base, slots)
+        npu.backend.write_reg(regs.RING_TAIL, len(packets))
+        assert settled(npu) == State.DONE
+        npu.reset()
+        assert np.array_equal(read(npu, target, values), values)
 
 
 def test_the_host_window_does_not_reach_it(wide: str) -> None:

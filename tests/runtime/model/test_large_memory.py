@@ -64,6 +64,7 @@ def test_operands_outside_of_memory_are_refused(npu: Device) -> None:
         (int(ErrorCode.REGISTER_WINDOW), 0x2000_0000),
         (int(ErrorCode.OVERLAP), good),
         (outside, at.weight),
+        (outside, at.activation),
         (int(ErrorCode.BAD_INDEX), good),
     ]
 

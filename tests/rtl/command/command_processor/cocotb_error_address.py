@@ -5,20 +5,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from echo_npu.commands.packets import matmul_packets, memcpy_packets
 from echo_npu.spec.status import ErrorCode, State
 from tests.rtl.command.command_processor.large import MEMORY
-from tests.rtl.stimulus import CLOCK_NS, pulse, start_clock
+from tests.rtl.command.command_processor.surroundings import RING_SLOTS, SOON, begin, submit, until
+from tests.rtl.stimulus import pulse
 
 MATRIX, VECTOR, MATRIX_NEXT = range(3)  # owners of an error
 OLDER = {MATRIX: 0, MATRIX_NEXT: 1, VECTOR: 2}
 """Products that end before the command of an owner."""
-SOON = 200
-"""Clocks in which commands start or fail."""
-RING_SLOTS = 4
 
 
 def addresses() -> Iterator[int]:
@@ -27,29 +24,6 @@ def addresses() -> Iterator[int]:
     yield from (1 << bit for bit in range(bits))
     yield from ((1 << bits) - 1 - (1 << bit) for bit in range(bits))
     yield from (random.getrandbits(bits) for _ in range(20))
-
-
-async def until(dut: Any, state: State) -> None:
-    """Wait for a state of the device."""
-    for _ in range(SOON):
-        await RisingEdge(dut.clk_i)
-        await ReadOnly()
-        if dut.state_o.value.to_unsigned() == state:
-            await RisingEdge(dut.clk_i)
-            return
-    raise AssertionError(f"the device does not reach {state.name}")
-
-
-async def begin(dut: Any) -> None:
-    """Reset the device; its surroundings are ready for all commands."""
-    dut.rst_ni.value = 0
-    await start_clock(dut, "done_i", "memory_error_i", "memory_error_write_i", "guard_size_i", "watchdog_i")
-    Clock(dut.free_clk_i, CLOCK_NS, unit="ns").start()
-    for name in ("memory_idle_i", "matrix_ready_i", "program_ready_i", "desc_ready_i", "ring_enable_i"):
-        getattr(dut, name).value = 1
-    dut.ring_base_i.value, dut.ring_size_i.value = MEMORY.weight.base, RING_SLOTS
-    await ClockCycles(dut.clk_i, 3)
-    dut.rst_ni.value = 1
 
 
 async def engines_at_work(dut: Any) -> None:
@@ -71,12 +45,6 @@ async def engines_at_work(dut: Any) -> None:
     raise AssertionError(f"{started} of 3 commands start")
 
 
-async def submit(dut: Any, packet: bytes) -> None:
-    """Write one packet to the window."""
-    dut.cmd_packet_i.value = int.from_bytes(packet, "little")
-    await pulse(dut, "cmd_doorbell_i")
-
-
 async def stopped_at(dut: Any, code: ErrorCode) -> int:
     """Wait for the failure, clear it, and return its address."""
     await until(dut, State.ERROR)
@@ -90,7 +58,7 @@ async def stopped_at(dut: Any, code: ErrorCode) -> int:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def bus_errors(dut: Any) -> None:
     """Of the product at work, of the copy, and of the second product."""
-    await begin(dut)
+    await begin(dut, MEMORY.weight.base)
     for address in addresses():
         for owner in (MATRIX, VECTOR, MATRIX_NEXT):
             await engines_at_work(dut)
@@ -113,7 +81,7 @@ async def bus_errors(dut: Any) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def faults_of_programs(dut: Any) -> None:
     """A bad index or a bad program of the command on the vector engine."""
-    await begin(dut)
+    await begin(dut, MEMORY.weight.base)
     for address in addresses():
         index = random.randrange(2)
         for packet in memcpy_packets(MEMORY.weight.base, MEMORY.activation.base, 64):
@@ -130,7 +98,7 @@ async def faults_of_programs(dut: Any) -> None:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def slots_that_cannot_be_read(dut: Any) -> None:
     """The fetch of the ring's first slot fails."""
-    await begin(dut)
+    await begin(dut, MEMORY.weight.base)
     for address in addresses():
         dut.ring_tail_i.value = (dut.ring_head_o.value.to_unsigned() + 1) % RING_SLOTS
         await pulse(dut, "ring_tail_write_i")

@@ -174,6 +174,7 @@ bool held(const Command& command) {
 
 uint32_t drawn;
 uint32_t vector_magic[kMostParts];
+uint64_t memory_offset;  // between an address here, of 32 bits, and the device's
 void add_parts(Command& c, uint32_t parts) {
     c.parts = parts;
     c.words[kFlags] |= uint32_t(parts > 0) << echo::kFlagExt;
@@ -353,10 +354,29 @@ Pointer draw_command() {
     if (c->kind == kLoad && !c->bad) promised = std::max(promised, c->entry + w[kM]);
     return c;
 }
+uint64_t on_device(uint32_t address) {
+    const bool in_memory = address >= kBase && address < kRing + kPacketBytes * kMostSlots;
+    return address + (in_memory ? memory_offset : 0);
+}
+void place(uint32_t* words, uint32_t low, uint32_t high) {
+    const uint64_t address = on_device(words[low]);
+    words[low] = uint32_t(address);
+    if (address >> 32) words[high] = uint32_t(address >> 32);
+}
+// The words of a packet as the device gets them.
 void words_of(const Slot& slot, uint32_t* words) {
     memset(words, 0, kPacketBytes);
     if (!slot.command) return;
     memcpy(words, slot.part ? slot.command->extensions[slot.part - 1] : slot.command->words, kPacketBytes);
+    if (slot.part == 0) {
+        for (uint32_t low : {kSrc1, kSrc2, kDst}) place(words, low, low + 1);
+    } else if (slot.part == 1 && slot.command->parts > 1) {
+        place(words, echo::kVectorExtensionWordS2Addr, echo::kVectorExtensionWordS2AddrHigh);
+        place(words, echo::kVectorExtensionWordS3Addr, echo::kVectorExtensionWordS3AddrHigh);
+    } else if (slot.command->matrix) {
+        place(words, echo::kExtensionWordColumnVectors, echo::kExtensionWordRows);
+        place(words, echo::kExtensionWordRowScales, echo::kExtensionWordRowScalesHigh);
+    }
 }
 
 // ---- inputs of the clock, and what the model knows ----
@@ -390,7 +410,8 @@ std::vector<uint64_t> fetched(kMostSlots);       // when each slot of the ring w
 bool fetch_failed;
 uint32_t fetch_failed_addr;
 std::deque<Pointer> pending;  // taken, and neither retired nor given up
-uint32_t expected_code, expected_index, expected_addr;
+uint32_t expected_code, expected_index;
+uint64_t expected_addr;
 enum Reason { rNone, rPacket, rSubmission, rFetch } reason;  // why nothing more is taken
 uint32_t state_before;
 bool abort_seen, error_seen;  // outputs in the clock before
@@ -445,6 +466,11 @@ void drive_host() {
     // Rare events also meet other rare events.
     if (mode == mRun && in.errors && chance(2)) {
         in.soft_reset = true;
+        return;
+    }
+    // It ends the state ERROR, and means nothing before: not while the device works, nor while it stops.
+    if (mode != mError && chance(3)) {
+        in.clear = true;
         return;
     }
     const uint32_t what = draw(100);
@@ -623,7 +649,7 @@ void fails() {
             taken = front.number + 1;
         } else if (rule && front.whole && !front.started) {
             demand(pending.size() == 1, "a packet was taken behind a bad one");
-            expected_code = rule, expected_addr = address;
+            expected_code = rule, expected_addr = (rule == echo::kErrMisaligned) ? on_device(address) : address;
             note_refusal(front, rule);
         } else if (!front.whole && front.from_ring && fetch_failed) {
             saw(sUnread + int(missing_part));
@@ -860,7 +886,8 @@ extern "C" void cp_drive(svBitVecVal* inputs, svBitVecVal* packet, svBitVecVal* 
     }
 }
 
-extern "C" void cp_begin(int magic1, int magic2, int magic3) {
+extern "C" void cp_begin(int magic1, int magic2, int magic3, long long offset) {
+    memory_offset = uint64_t(offset);
     vector_magic[0] = uint32_t(magic1), vector_magic[1] = uint32_t(magic2), vector_magic[2] = uint32_t(magic3);
 }
 
@@ -932,6 +959,7 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
         demand(uint32_t(index_in) == expected_index, "error_index_o");
         demand(uint64_t(address_in) == expected_addr, "error_addr_o");
     }
+    demand(mode != mRun || (code == 0 && index_in == 0 && address_in == 0), "an error shows while commands run");
     demand(abort == (mode == mFail || mode == mReset), "abort_o");
     const bool running = mode == mRun;
     if (running) {

@@ -20,8 +20,12 @@ module command_processor_tb
                                        input int retired, input int error_index, input longint error_addr, input int matrix_dst,
                                        input int vector_dst, input int vector_entry, input int desc_addr,
                                        input int desc_bytes);
-  import "DPI-C" function void cp_begin(input int magic1, input int magic2, input int magic3);
-  initial cp_begin(VectorExtensionMagic1, VectorExtensionMagic2, VectorExtensionMagic3);
+  import "DPI-C" function void cp_begin(input int magic1, input int magic2, input int magic3, input longint offset);
+
+  // Where memory is large, the operands lie around a multiple of 4 GiB, and the ring above it.
+  localparam address_t Seam = address_t'(36'h2_0000_0000);
+  localparam address_t Offset = LargeMemory ? Seam - address_t'(32'h10_2200) : '0;
+  initial cp_begin(VectorExtensionMagic1, VectorExtensionMagic2, VectorExtensionMagic3, longint'(Offset));
 
   inputs_t in;
   bit [PacketBits-1:0] packet;
@@ -42,9 +46,9 @@ module command_processor_tb
   matrix_command_t matrix;
   logic [1:0] held;
   vector_command_t vector;
-  logic [31:0] error_addr [ErrorOwners];
+  address_t error_addr [ErrorOwners];
   for (genvar i = 0; i < ErrorOwners; i++) begin : g_addr
-    assign error_addr[i] = in[12+i];
+    assign error_addr[i] = address_t'(in[12+i]);
   end
 
   // The unit's clock rests while awake_o is low.
@@ -69,14 +73,14 @@ module command_processor_tb
       .cmd_packet_i        (packet),
       .cmd_doorbell_i      (in[0][3]),
       .ring_enable_i       (in[0][4]),
-      .ring_base_i         (in[1]),
+      .ring_base_i         (address_t'(in[1]) + Offset),
       .ring_size_i         (in[2][15:0]),
       .ring_tail_i         (in[3][15:0]),
       .ring_tail_write_i   (in[0][5]),
       .ring_tail_set_o     (tail_set),
       .ring_tail_o         (tail),
       .ring_head_o         (head),
-      .guard_base_i        (32'd0),
+      .guard_base_i        ('0),
       .guard_size_i        (32'd0),
       .watchdog_i          (in[9]),
       .reset_done_o        (reset_done),
@@ -98,7 +102,7 @@ module command_processor_tb
       .memory_error_write_i(in[5][ErrorOwners-1:0]),
       .memory_error_addr_i (error_addr),
       .fetch_error_i       (in[0][7]),
-      .fetch_error_addr_i  (in[6]),
+      .fetch_error_addr_i  (address_t'(in[6])),
       .desc_valid_o        (desc_valid),
       .desc_ready_i        (in[0][8]),
       .desc_o              (desc),
@@ -113,7 +117,7 @@ module command_processor_tb
       .done_i              (in[7][Engines-1:0]),
       .vector_fault_i      (in[0][11]),
       .vector_fault_index_i(in[0][12]),
-      .vector_fault_addr_i (in[8]),
+      .vector_fault_addr_i (address_t'(in[8])),
       .program_words_i     (in[10]),
       .program_ready_i     (in[0][14])
   );
@@ -130,7 +134,8 @@ module command_processor_tb
     else if (cp_check({12'd0, vector != vector_before, vector.kind, held, tail_set, refuses, data_ready, desc_valid, vector_retire, retire, irq_command, irq_error, irq_done,
                        reset_done, abort, queue_full, start[EngineVector], start[EngineMatrix], 1'b0},
                       {14'd0, code, level, state}, int'({tail, head}), int'(retired), int'(index), longint'(address),
-                      int'(matrix.dst.addr), int'(vector.streams[OperandDst].addr), int'(vector.entry), int'(desc.addr),
+                      int'(matrix.dst.addr - Offset), int'(vector.streams[OperandDst].addr - Offset), int'(vector.entry),
+                      int'(desc.addr - Offset),
                       int'(desc.row_bytes)) != 0) $fatal(1, "the command processor does what it must not");
   end
 endmodule

@@ -20,8 +20,12 @@ HERE = "tests/rtl/command/command_processor"
 CLOCKS = 4_500_000
 
 
-def design() -> Design:
-    """Return the testbench, which is a program without cocotb."""
+LARGE = tuple(f"-DNPU_{region}_MIB={MEMORY_MIB}" for region in ("WEIGHT", "ACTIVATION"))
+"""Options of Verilator for the most memory that a device can have."""
+
+
+def design(*memory: str) -> Design:
+    """Return the testbench, which is a program without cocotb; `memory` are options for its size."""
     return dataclasses.replace(
         block_design(
             "command_processor_tb",
@@ -29,17 +33,18 @@ def design() -> Design:
             cpp=(f"{HERE}/command_processor_check.cpp",),
             includes=("rtl",),
             public=False,
-            verilator_args=("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-CFLAGS", f"-I{BOARD}"),
+            verilator_args=("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-CFLAGS", f"-I{BOARD}", *memory),
         ),
         main=ROOT / "tests" / "sim" / "clock.cpp",
         cocotb=False,
     )
 
 
-def test_command_processor() -> None:
+@pytest.mark.parametrize("memory", [(), LARGE], ids=["below 4 GiB", "around a multiple of 4 GiB"])
+def test_command_processor(memory: tuple[str, ...]) -> None:
     """Random traffic in which any two events meet in one clock: no command is lost, and no error goes to
     another command."""
-    block = design()
+    block = design(*memory)
     program = build(block) / block.top
     seed = choose_seed()
     done = subprocess.run(
@@ -71,5 +76,14 @@ def test_the_watchdog_counts_on() -> None:
 
 def test_errors_above_4_gib() -> None:
     """Every bit of the address where a command failed, with the most memory that a device can have."""
-    sizes = (f"-DNPU_{region}_MIB={MEMORY_MIB}" for region in ("WEIGHT", "ACTIVATION"))
-    run_block(alone(32, *sizes), "tests.rtl.command.command_processor.cocotb_error_address")
+    run_block(alone(32, *LARGE), "tests.rtl.command.command_processor.cocotb_error_address")
+
+
+def test_numbers_of_commands() -> None:
+    """Counts beyond what a simulation reaches."""
+    run_block(alone(16), "tests.rtl.command.command_processor.cocotb_numbers")
+
+
+def test_rings_above_4_gib() -> None:
+    """Where a ring may lie, and that it stays there, with the most memory that a device can have."""
+    run_block(alone(32, *LARGE), "tests.rtl.command.command_processor.cocotb_ring_places")

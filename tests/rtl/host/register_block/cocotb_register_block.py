@@ -487,3 +487,21 @@ async def counters_are_atomic(dut: SimHandleBase, backpressure: float) -> None:
         assert start < value < start + 1000, f"torn read: 0x{value:X}"
         seen.add(value >> 32)
     assert seen == {4, 5}, "the carry was not crossed"
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def counters_have_64_bits(dut: SimHandleBase) -> None:
+    """Each counter shows both of its words, and no other counter's."""
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
+    for _ in range(8):
+        values = [random.getrandbits(63) for _ in regs.COUNTERS]
+        word = 0
+        for value in values:  # CYCLES, the first one, is the most significant member
+            word = word << 64 | value
+        dut.u_perf_counters.counts_q.value = word
+        await ClockCycles(dut.clk_i, 2)
+        for name, value in zip(regs.COUNTERS, values, strict=True):
+            found = await testbench.read64(getattr(regs, name))
+            most = value + (10_000 if name == "CYCLES" else 0)
+            assert value <= found <= most, f"{name}: 0x{found:x} for 0x{value:x}"

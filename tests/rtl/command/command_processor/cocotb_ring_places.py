@@ -1,0 +1,83 @@
+"""Where a ring may lie above 4 GiB, and that it stays there while it holds packets."""
+
+from typing import Any
+
+import cocotb
+from cocotb.triggers import ClockCycles
+
+from echo_npu.spec.contract import PACKET_BYTES
+from echo_npu.spec.status import ErrorCode, State
+from tests.rtl.command.command_processor.large import MEMORY
+from tests.rtl.command.command_processor.surroundings import RING_SLOTS, begin, until
+from tests.rtl.stimulus import pulse
+
+GIB = 1 << 30
+RING_BYTES = RING_SLOTS * PACKET_BYTES
+REGIONS = (MEMORY.weight, MEMORY.activation)
+ADDRESS_BITS = (MEMORY.end - 1).bit_length()
+
+
+async def submitted(dut: Any, base: int) -> ErrorCode:
+    """Write a tail with this base; return what the device answers, and let it work on."""
+    dut.ring_base_i.value = base
+    dut.ring_tail_i.value = (dut.ring_head_o.value.to_unsigned() + 1) % RING_SLOTS
+    await pulse(dut, "ring_tail_write_i")
+    await ClockCycles(dut.clk_i, 20)
+    if dut.state_o.value.to_unsigned() == State.BUSY:  # it waits for the slot
+        code = ErrorCode.NONE
+        await pulse(dut, "soft_reset_i")
+        await until(dut, State.IDLE)
+    else:
+        assert dut.state_o.value.to_unsigned() == State.ERROR
+        code = ErrorCode(dut.error_code_o.value.to_unsigned())
+        await pulse(dut, "clear_error_i")
+        await until(dut, State.IDLE)
+    return code
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def rings_lie_in_one_region(dut: Any) -> None:
+    """The first and the last place of each region are good, a slot before and behind it is not; nor is any
+    place that differs from a good one in a bit that leads out of memory."""
+    await begin(dut, MEMORY.weight.base)
+    for region in REGIONS:
+        last = region.end - RING_BYTES
+        for base in (region.base, region.base + 4 * GIB - PACKET_BYTES, last):
+            assert await submitted(dut, base) == ErrorCode.NONE, hex(base)
+        for bit in range(6, ADDRESS_BITS):
+            base = region.base ^ 1 << bit
+            inside = any(each.base <= base and base + RING_BYTES <= each.end for each in REGIONS)
+            wanted = ErrorCode.NONE if inside else ErrorCode.RING_CONFIG
+            assert await submitted(dut, base) == wanted, hex(base)
+    for base in (MEMORY.weight.base - PACKET_BYTES, MEMORY.activation.base - PACKET_BYTES, 0x1000):
+        assert await submitted(dut, base) == ErrorCode.RING_CONFIG, hex(base)
+    assert await submitted(dut, MEMORY.activation.end - RING_BYTES + PACKET_BYTES) == ErrorCode.RING_CONFIG
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_ring_that_holds_packets_is_not_moved(dut: Any) -> None:
+    """Not by any power of two, 4 GiB included."""
+    await begin(dut, MEMORY.weight.base)
+    for region in REGIONS:
+        for bit in range(6, 33):
+            dut.ring_base_i.value = region.base
+            dut.ring_tail_i.value = (dut.ring_head_o.value.to_unsigned() + 1) % RING_SLOTS
+            await pulse(dut, "ring_tail_write_i")
+            dut.ring_base_i.value = region.base + (1 << bit)
+            dut.ring_tail_i.value = (dut.ring_head_o.value.to_unsigned() + 2) % RING_SLOTS
+            await pulse(dut, "ring_tail_write_i")
+            assert dut.state_o.value.to_unsigned() == State.BUSY
+            # The packet that it holds does not come, as its slot cannot be read.
+            while not dut.desc_valid_o.value:
+                await ClockCycles(dut.clk_i, 1)
+            await ClockCycles(dut.clk_i, 3)
+            dut.fetch_error_i.value = dut.data_valid_i.value = 1
+            await ClockCycles(dut.clk_i, 1)
+            dut.fetch_error_i.value = 0
+            await ClockCycles(dut.clk_i, 1)
+            dut.data_valid_i.value = 0
+            await until(dut, State.ERROR)
+            code = ErrorCode(dut.error_code_o.value.to_unsigned())
+            assert code == ErrorCode.RING_CONFIG, f"bit {bit}: {code.name}"
+            await pulse(dut, "soft_reset_i")
+            await until(dut, State.IDLE)

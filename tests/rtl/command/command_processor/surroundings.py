@@ -1,0 +1,42 @@
+"""What tests of command_processor alone put around it: engines and memory that are ready for everything."""
+
+from typing import Any
+
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+
+from echo_npu.spec.status import State
+from tests.rtl.stimulus import CLOCK_NS, pulse, start_clock
+
+SOON = 200
+"""Clocks in which commands start or fail."""
+RING_SLOTS = 4
+
+
+async def until(dut: Any, state: State) -> None:
+    """Wait for a state of the device."""
+    for _ in range(SOON):
+        await RisingEdge(dut.clk_i)
+        await ReadOnly()
+        if dut.state_o.value.to_unsigned() == state:
+            await RisingEdge(dut.clk_i)
+            return
+    raise AssertionError(f"the device does not reach {state.name}")
+
+
+async def begin(dut: Any, ring_base: int) -> None:
+    """Reset the device; its surroundings are ready for all commands."""
+    dut.rst_ni.value = 0
+    await start_clock(dut, "done_i", "memory_error_i", "memory_error_write_i", "guard_size_i", "watchdog_i")
+    Clock(dut.free_clk_i, CLOCK_NS, unit="ns").start()
+    for name in ("memory_idle_i", "matrix_ready_i", "program_ready_i", "desc_ready_i", "ring_enable_i"):
+        getattr(dut, name).value = 1
+    dut.ring_base_i.value, dut.ring_size_i.value = ring_base, RING_SLOTS
+    await ClockCycles(dut.clk_i, 3)
+    dut.rst_ni.value = 1
+
+
+async def submit(dut: Any, packet: bytes) -> None:
+    """Write one packet to the window."""
+    dut.cmd_packet_i.value = int.from_bytes(packet, "little")
+    await pulse(dut, "cmd_doorbell_i")

@@ -9,8 +9,8 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from echo_npu.commands.packets import matmul_packets, memcpy_packets
 from echo_npu.spec.status import ErrorCode, State
-from tests.rtl.command.command_processor.large import MEMORY
 from tests.rtl.command.command_processor.surroundings import RING_SLOTS, SOON, begin, submit, until
+from tests.rtl.command.large import MEMORY
 from tests.rtl.stimulus import pulse
 
 MATRIX, VECTOR, MATRIX_NEXT = range(3)  # owners of an error

@@ -7,8 +7,8 @@ from cocotb.triggers import ClockCycles
 
 from echo_npu.spec.contract import PACKET_BYTES
 from echo_npu.spec.status import ErrorCode, State
-from tests.rtl.command.command_processor.large import MEMORY
 from tests.rtl.command.command_processor.surroundings import RING_SLOTS, begin, until
+from tests.rtl.command.large import MEMORY
 from tests.rtl.stimulus import pulse
 
 GIB = 1 << 30

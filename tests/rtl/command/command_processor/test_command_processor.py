@@ -12,7 +12,7 @@ from echo_sim.numerals import choose_seed
 from echo_sim.places import BOARD
 from tb.blocks import block_design, run_block, sources_of
 from tb.repository import ROOT
-from tests.rtl.command.command_processor.large import MEMORY_MIB
+from tests.rtl.command.large import OPTIONS
 
 pytestmark = pytest.mark.sim
 
@@ -20,27 +20,21 @@ HERE = "tests/rtl/command/command_processor"
 CLOCKS = 4_500_000
 
 
-LARGE = tuple(f"-DNPU_{region}_MIB={MEMORY_MIB}" for region in ("WEIGHT", "ACTIVATION"))
-"""Options of Verilator for the most memory that a device can have."""
-
-
 def design(*memory: str) -> Design:
     """Return the testbench, which is a program without cocotb; `memory` are options for its size."""
-    return dataclasses.replace(
-        block_design(
-            "command_processor_tb",
-            sources_of(f"{HERE}/command_processor_tb.sv"),
-            cpp=(f"{HERE}/command_processor_check.cpp",),
-            includes=("rtl",),
-            public=False,
-            verilator_args=("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-CFLAGS", f"-I{BOARD}", *memory),
-        ),
-        main=ROOT / "tests" / "sim" / "clock.cpp",
-        cocotb=False,
+    block = block_design(
+        "command_processor_tb",
+        sources_of(f"{HERE}/command_processor_tb.sv"),
+        cpp=(f"{HERE}/command_processor_check.cpp",),
+        includes=("rtl",),
+        public=False,
+        verilator_args=("-Wno-UNUSEDSIGNAL", "-Wno-UNUSEDPARAM", "-CFLAGS", f"-I{BOARD}", *memory),
     )
+    name = f"{block.name}-large" if memory else block.name
+    return dataclasses.replace(block, name=name, main=ROOT / "tests" / "sim" / "clock.cpp", cocotb=False)
 
 
-@pytest.mark.parametrize("memory", [(), LARGE], ids=["below 4 GiB", "around a multiple of 4 GiB"])
+@pytest.mark.parametrize("memory", [(), OPTIONS], ids=["below 4 GiB", "around a multiple of 4 GiB"])
 def test_command_processor(memory: tuple[str, ...]) -> None:
     """Random traffic in which any two events meet in one clock: no command is lost, and no error goes to
     another command."""
@@ -76,7 +70,7 @@ def test_the_watchdog_counts_on() -> None:
 
 def test_errors_above_4_gib() -> None:
     """Every bit of the address where a command failed, with the most memory that a device can have."""
-    run_block(alone(32, *LARGE), "tests.rtl.command.command_processor.cocotb_error_address")
+    run_block(alone(32, *OPTIONS), "tests.rtl.command.command_processor.cocotb_error_address")
 
 
 def test_numbers_of_commands() -> None:
@@ -86,4 +80,4 @@ def test_numbers_of_commands() -> None:
 
 def test_rings_above_4_gib() -> None:
     """Where a ring may lie, and that it stays there, with the most memory that a device can have."""
-    run_block(alone(32, *LARGE), "tests.rtl.command.command_processor.cocotb_ring_places")
+    run_block(alone(32, *OPTIONS), "tests.rtl.command.command_processor.cocotb_ring_places")

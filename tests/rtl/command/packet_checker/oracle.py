@@ -2,7 +2,7 @@
 find."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.checks import check_command, unpack_extension
@@ -15,11 +15,11 @@ from echo_npu.commands.packets import (
 )
 from echo_npu.commands.vector_command import Descriptor
 from echo_npu.model.program_memory import ProgramMemory
-from echo_npu.spec.memory_map import Region
+from echo_npu.spec.memory_map import DEFAULT_MAP, MemoryMap, Region
 
 PROGRAM_WORDS = 4096
 PACKET_WORDS = 64
-CASE_WORDS = PACKET_WORDS + 3
+CASE_WORDS = PACKET_WORDS + 4
 OPERANDS, DST_OPERAND = 5, 4
 
 # Words of an answer, as packet_checker_main.cpp has them.
@@ -44,23 +44,25 @@ OPERANDS, DST_OPERAND = 5, 4
 HEAD_WORDS = 16
 USED, FIRST, LAST, ADDR, ROW_STRIDE, STRIDE0, STRIDE1 = range(7)
 SEG_STRIDE, SEG_BYTES, SEG_LEN, SEGS, LENGTH, SEGMENTS, GRANULES = range(7, 14)
-OPERAND_WORDS = 14
+FIRST_HIGH, LAST_HIGH, ADDR_HIGH = range(14, 17)
+HIGH = {FIRST: FIRST_HIGH, LAST: LAST_HIGH, ADDR: ADDR_HIGH}
+OPERAND_WORDS = 17
 ANSWER_WORDS = HEAD_WORDS + OPERANDS * OPERAND_WORDS
 GRANULE = 16
 
 _PROGRAMS = ProgramMemory(PROGRAM_WORDS)
 
 
-def expected(case: Sequence[int]) -> dict[int, int]:
-    """Return the words of the answer that are defined."""
+def expected(case: Sequence[int], memory: MemoryMap = DEFAULT_MAP) -> dict[int, int]:
+    """Return the words of the answer that are defined, on a device with this memory."""
     raw = struct.pack(f"<{PACKET_WORDS}I", *case[:PACKET_WORDS])
     packet = NpuCommandPacket.unpack(raw[:64])
     count = extension_count(packet.opcode, packet.flags)
     extension = unpack_extension([raw[64 * i : 64 * (i + 1)] for i in range(1, count + 1)])
-    _PROGRAMS.loaded, base, size = case[PACKET_WORDS:]
-    guard = Region("protected", base, size) if size else None
+    _PROGRAMS.loaded, base, size, high = case[PACKET_WORDS:]
+    guard = Region("protected", high << 32 | base, size) if size else None
     try:
-        command = check_command(packet, extension, _PROGRAMS, guard)
+        command = check_command(packet, extension, _PROGRAMS, guard, memory=memory)
     except PacketFault as fault:
         high, low = divmod(fault.address, 1 << 32)
         return {ERROR: fault.code, ADDRESS_LOW: low, ADDRESS_HIGH: high}
@@ -142,8 +144,16 @@ def _operands(command: CheckedCommand, answer: dict[int, int]) -> None:
         answer[operand_word(i, USED)] = int(i in places)
     for i, operand in places.items():
         batch = (1, 1) if operand in (command.column_vectors, command.row_scales) else command.batch
-        answer[operand_word(i, FIRST)] = operand.address
-        answer[operand_word(i, LAST)] = operand.address + operand.extent(batch) - 1
+        answer |= _places(i, {FIRST: operand.address, LAST: operand.address + operand.extent(batch) - 1})
+
+
+def _places(operand: int, addresses: Mapping[int, int]) -> dict[int, int]:
+    """Return both words of each address."""
+    found = {}
+    for word, address in addresses.items():
+        high, low = divmod(address, 1 << 32)
+        found |= {operand_word(operand, word): low, operand_word(operand, HIGH[word]): high}
+    return found
 
 
 def _vector(command: CheckedCommand, answer: dict[int, int]) -> None:
@@ -158,7 +168,6 @@ def _vector(command: CheckedCommand, answer: dict[int, int]) -> None:
 
 def _stream(answer: dict[int, int], place: int, stream: Descriptor) -> None:
     words = {
-        ADDR: stream.address,
         ROW_STRIDE: stream.row_stride,
         STRIDE0: stream.batch_strides[0],
         STRIDE1: stream.batch_strides[1],
@@ -171,11 +180,11 @@ def _stream(answer: dict[int, int], place: int, stream: Descriptor) -> None:
         GRANULES: stream.segments * -(-stream.length // GRANULE),
     }
     answer |= {operand_word(place, word): value for word, value in words.items()}
+    answer |= _places(place, {ADDR: stream.address})
 
 
 def _copied(answer: dict[int, int], place: int, operand: MemoryOperand, batch: tuple[int, int]) -> None:
     words = {
-        ADDR: operand.address,
         SEG_BYTES: operand.row_bytes,
         SEGS: operand.rows,
         SEG_STRIDE: operand.row_stride if operand.rows > 1 else 0,
@@ -183,3 +192,4 @@ def _copied(answer: dict[int, int], place: int, operand: MemoryOperand, batch: t
         STRIDE1: operand.batch_strides[1] if batch[1] > 1 else 0,
     }
     answer |= {operand_word(place, word): value for word, value in words.items()}
+    answer |= _places(place, {ADDR: operand.address})

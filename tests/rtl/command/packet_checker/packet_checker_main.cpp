@@ -1,7 +1,8 @@
 // Plays packets against packet_checker as the command processor does, in a native loop.
 //
-// Usage: packet_checker_tb CASES ANSWERS. A case is 67 words of 32 bits: a packet and its extensions, zeros where there
-// are none, the number of loaded words of program memory, base and size of the protected range. An answer is kAnswer
+// Usage: packet_checker_tb CASES ANSWERS. A case is 68 words of 32 bits: a packet and its extensions, zeros where there
+// are none, the number of loaded words of program memory, base and size of the protected range, and the base's high word.
+// An answer is kAnswer
 // words; those after the error code and the two of its address are zero if the packet is refused.
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace {
 
-constexpr int kPacketWords = 64, kCase = 67, kOperands = 5, kOperandWords = 14, kHead = 16;
+constexpr int kPacketWords = 64, kCase = 68, kOperands = 5, kOperandWords = 17, kHead = 16;
 constexpr int kAnswer = kHead + kOperands * kOperandWords;
 constexpr int kMostClocks = 64;
 
@@ -31,7 +32,7 @@ class Checker {
     void play(const uint32_t* words, uint32_t* answer) {
         for (int i = 0; i < kPacketWords; ++i) top_.words_i[i] = words[i];
         top_.program_words_i = words[kPacketWords];
-        top_.guard_base_i = words[kPacketWords + 1];
+        top_.guard_base_i = uint64_t(words[kPacketWords + 3]) << 32 | words[kPacketWords + 1];
         top_.guard_size_i = words[kPacketWords + 2];
         top_.eval();
         answer[0] = top_.head_error_o;

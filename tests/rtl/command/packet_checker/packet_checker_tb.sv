@@ -5,13 +5,13 @@ module packet_checker_tb
 #(
     parameter int unsigned ProgramWords = 4096,
     localparam int unsigned HeadWords    = 13,
-    localparam int unsigned OperandWords = 14
+    localparam int unsigned OperandWords = 17
 ) (
     input  logic          clk_i,
     input  logic          rst_ni,
     input  logic [2047:0] words_i,           // the packet, then its extensions
     input  logic [31:0]   program_words_i,
-    input  logic [31:0]   guard_base_i,
+    input  logic [63:0]   guard_base_i,
     input  logic [31:0]   guard_size_i,
     input  logic          start_i,
     input  logic          taken_i,
@@ -40,6 +40,7 @@ module packet_checker_tb
       .abort_i          (1'b0),
       .packet_i         (packet_t'(words_i[511:0])),
       .extension_i      (extensions),
+      .guard_base_i     (address_t'(guard_base_i)),
       .head_error_o     (head_error),
       .extension_error_o(extension_error),
       .error_o          (error),
@@ -56,6 +57,10 @@ module packet_checker_tb
 
   assign halves = turned ? {matrix.src1_half, matrix.src2_half} : {matrix.src2_half, matrix.src1_half};
 
+  function automatic logic [31:0] high(input address_t address);
+    return 32'(64'(address) >> 32);
+  endfunction
+
   // The first word is the lowest.
   assign results_o[HeadWords-1:0] = {command.table_rows, 32'(turned), 32'(halves), 32'(matrix.blocks), 32'(matrix.n), 32'(matrix.k),
                                      32'(matrix.m), 32'(command.batch1), 32'(command.batch0), command.entry,
@@ -64,9 +69,9 @@ module packet_checker_tb
     stream_t stream;
     assign stream = command.streams[i];
     assign results_o[HeadWords+i*OperandWords+:OperandWords] = {
-      stream.row_granules, 32'(stream.segments), stream.length, 32'(stream.segs), stream.seg_len, stream.seg_bytes,
-      stream.seg_stride, stream.batch1_stride, stream.batch0_stride, stream.row_stride, stream.addr,
-      extents[i].last, extents[i].first, 32'(extents[i].used)
+      high(stream.addr), high(extents[i].last), high(extents[i].first), stream.row_granules, 32'(stream.segments), stream.length, 32'(stream.segs), stream.seg_len, stream.seg_bytes,
+      stream.seg_stride, stream.batch1_stride, stream.batch0_stride, stream.row_stride, 32'(stream.addr),
+      32'(extents[i].last), 32'(extents[i].first), 32'(extents[i].used)
     };
   end
 endmodule

@@ -5,10 +5,11 @@ import struct
 
 from echo_npu.commands.packets import BLOCK_ROWS, BLOCKS_SHIFT, DTYPE_SHIFT, EXTENSION_MAGIC, Flags, Opcode
 from echo_npu.commands.vector_command import MAGICS
+from echo_npu.spec.memory_map import DEFAULT_MAP, REGISTERS, MemoryMap
 from tests.rtl.command.packet_checker.oracle import CASE_WORDS, PROGRAM_WORDS
 
-REGION = 1 << 28
-BASES = (0, 1 << 28)
+SEAM = 1 << 32
+"""Where memory is large it lies across multiples of this, which low words of addresses do not tell apart."""
 EXT = int(Flags.EXT)
 OPCODES = (*Opcode, *(Opcode.VECTOR,) * 4, Opcode.GATHER)
 """Opcodes to draw from: the more fields a packet has, the more often."""
@@ -49,18 +50,22 @@ def factors(rng: random.Random, bits: int, *most: int) -> list[int]:
     return found
 
 
-def address(rng: random.Random) -> int:
+def address(rng: random.Random, memory: MemoryMap) -> int:
     """Draw an address: mostly aligned and in device memory, else at its ends, in the registers, or anywhere
     in 64 bits."""
     kind = rng.randrange(24)
     if kind < 2:
         return number(rng, 64)
     if kind == 3:
-        return 2 * REGION + (rng.randrange(0x1_0000) & -8)
+        return REGISTERS.base + (rng.randrange(REGISTERS.size) & -8)
     if kind < 5:
-        return rng.choice((REGION, 2 * REGION, 2 * REGION + 0x1_0000)) + rng.randint(-80, 80)
-    offset = number(rng, 28) & -8 if kind > 6 else number(rng, 28)
-    return rng.choice(BASES) + offset
+        ends = (memory.weight.base, memory.weight.end, memory.activation.end, REGISTERS.base, REGISTERS.end)
+        return max(0, rng.choice(ends) + rng.randint(-80, 80))
+    region = rng.choice(list(memory.regions.values()))
+    if region.size > SEAM and kind < 9:
+        return SEAM * rng.randint(-(-region.base // SEAM), region.end // SEAM) + (rng.randint(-999, 999) & -4)
+    offset = number(rng, (region.size - 1).bit_length())
+    return region.base + (offset & -8 if kind > 6 else offset)
 
 
 def _wide(value: int) -> list[int]:
@@ -129,7 +134,7 @@ def _matmul_flags(rng: random.Random) -> int:
     return flags
 
 
-def _extension(rng: random.Random, opcode: int, flags: int) -> list[int]:
+def _extension(rng: random.Random, opcode: int, flags: int, memory: MemoryMap) -> list[int]:
     """Draw the words of an extension packet."""
     words = [EXTENSION_MAGIC, *(0,) * 15]
     matmul = opcode == Opcode.MATMUL
@@ -141,15 +146,21 @@ def _extension(rng: random.Random, opcode: int, flags: int) -> list[int]:
     if not matmul:
         words[5] = count(rng, 25)
     elif flags & (1 << 11 | 1 << 12):
-        words[13] = address(rng) & 0xFFFF_FFFF
+        words[13], words[5] = _operand(rng, memory)
     if matmul and flags & 1 << 10:
-        words[14] = address(rng) & 0xFFFF_FFFF
+        words[14], words[15] = _operand(rng, memory)
     return words
 
 
-def draw(rng: random.Random) -> list[int]:
-    """Draw CASE_WORDS words: a packet, its extensions, the loaded part of program memory, the protected
-    range."""
+def _operand(rng: random.Random, memory: MemoryMap) -> list[int]:
+    """Draw an address of an extension: the low word, and the high one where memory is large."""
+    low, high = _wide(address(rng, memory))
+    return [low, high if memory.is_large else 0]
+
+
+def draw(rng: random.Random, memory: MemoryMap = DEFAULT_MAP) -> list[int]:
+    """Draw CASE_WORDS words for a device with this memory: a packet, its extensions, the loaded part of
+    program memory, the protected range."""
     opcode = int(rng.choice(OPCODES)) if rng.random() < 0.97 else number(rng, 32)
     flags = rng.getrandbits(1) << 30
     bits = {int(Opcode.MATMUL): 26, int(Opcode.LOAD_PROGRAM): 14}.get(opcode, 33)
@@ -175,18 +186,19 @@ def draw(rng: random.Random) -> list[int]:
         m, k = min(m, number(rng, 26)), min(k, number(rng, 26))
         extreme = rng.choice((0.02, 0.05, 0.3))
         streams = [word for i in range(5) for word in _descriptor(rng, i == 4, extreme)]
-        addresses = [address(rng) & 0xFFFF_FFFF for _ in range(2)]
+        (s2, s2_high), (s3, s3_high) = (_operand(rng, memory) for _ in range(2))
         parameters = [rng.getrandbits(32) for _ in range(7)]
-        head = [MAGICS[0], number(rng, 13), count(rng, 16), count(rng, 16), *addresses, *parameters, 0, 0, 0]
+        head = [MAGICS[0], number(rng, 13), count(rng, 16), count(rng, 16), s2, s3, *parameters]
+        head += [s2_high, s3_high, 0]
         if rng.random() < 0.3:
             head[15] = _scatter(rng, streams)
         extensions = [*head, MAGICS[1], *streams[:15], MAGICS[2], *streams[15:]]
     elif opcode in (Opcode.MATMUL, Opcode.MEMCPY) and rng.random() < 0.6:
         flags |= EXT
-        extensions[:16] = _extension(rng, opcode, flags)
+        extensions[:16] = _extension(rng, opcode, flags, memory)
         for place in (3, 7, 11) if blocks and rng.random() < 0.9 else ():
             extensions[place] &= -64
-    places = [address(rng) for _ in range(3)]
+    places = [address(rng, memory) for _ in range(3)]
     if rng.random() < 0.1:
         places[2] = places[0]
     if blocks and rng.random() < 0.9:
@@ -202,9 +214,10 @@ def draw(rng: random.Random) -> list[int]:
     elif words[0] != Opcode.VECTOR:
         words[32:] = [0] * 32
     loaded = rng.choice((0, 1, PROGRAM_WORDS, PROGRAM_WORDS, PROGRAM_WORDS, rng.randint(0, PROGRAM_WORDS)))
-    guard = (0, 0)
+    guard = (0, 0, 0)
     if rng.random() < 0.2:
-        guard = (rng.choice((address(rng), places[2])) & 0xFFFF_FFFF, number(rng, 32))
+        low, high = _wide(rng.choice((address(rng, memory), places[2])))
+        guard = (low, number(rng, 32), high % 8 if memory.is_large else 0)
     words += [loaded, *guard]
     assert len(words) == CASE_WORDS
     return words

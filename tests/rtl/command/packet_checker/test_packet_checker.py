@@ -10,11 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from echo_npu.spec.memory_map import DEFAULT_MAP, MemoryMap
 from echo_sim.build import build
 from echo_sim.designs import Design
 from echo_sim.numerals import choose_seed
 from tb.blocks import block_design
 from tb.repository import ROOT
+from tests.rtl.command.large import MEMORY, OPTIONS
 from tests.rtl.command.packet_checker.columns import columns
 from tests.rtl.command.packet_checker.coverage import PacketAnswers
 from tests.rtl.command.packet_checker.edges import guard_edges, overlap_edges, pairs
@@ -26,19 +28,23 @@ COUNT = 40_000
 TIMEOUT_S = 300.0
 
 
-def design(checker: Path | str = "rtl/command/packet_checker.sv", suffix: str = "") -> Design:
-    """Return the testbench around the checker, with its own main program."""
+def design(
+    checker: Path | str = "rtl/command/packet_checker.sv", suffix: str = "", memory: tuple[str, ...] = ()
+) -> Design:
+    """Return the testbench around the checker, with its own main program; `memory` are options for its
+    size."""
     block = block_design(
         "packet_checker_tb",
         ("rtl/npu_pkg.sv", "rtl/vector/vector_pkg.sv", checker, f"{HERE}/packet_checker_tb.sv"),
         public=False,
-        verilator_args=("-Wno-UNUSEDPARAM", "-Wno-UNUSEDSIGNAL"),  # it does not use all of the packages
+        # It does not use all of the packages.
+        verilator_args=("-Wno-UNUSEDPARAM", "-Wno-UNUSEDSIGNAL", *memory),
     )
     main = ROOT / HERE / "packet_checker_main.cpp"
     return dataclasses.replace(block, name=f"{block.name}{suffix}", main=main, cocotb=False)
 
 
-def check(block: Design, cases: list[list[int]], folder: Path) -> str:
+def check(block: Design, cases: list[list[int]], folder: Path, memory: MemoryMap = DEFAULT_MAP) -> str:
     """Play packets; describe the first wrong answer, empty if there is none."""
     np.array(cases, dtype="<u4").tofile(folder / "cases")
     program = build(block, quiet=True) / block.top
@@ -47,7 +53,7 @@ def check(block: Design, cases: list[list[int]], folder: Path) -> str:
     assert len(answers) == len(cases)
     assert len(cases[0]) == CASE_WORDS
     for number, (case, answer) in enumerate(zip(cases, answers, strict=True)):
-        wanted = expected(case)
+        wanted = expected(case, memory)
         wrong = [place for place, value in wanted.items() if answer[place] != value]
         if wrong:
             place = wrong[0]
@@ -59,22 +65,24 @@ def check(block: Design, cases: list[list[int]], folder: Path) -> str:
     return ""
 
 
-def random_cases(seed: int, count: int) -> list[list[int]]:
+def random_cases(seed: int, count: int, memory: MemoryMap = DEFAULT_MAP) -> list[list[int]]:
     """Draw packets of any magnitude."""
     rng = random.Random(seed)
-    return [draw(rng) for _ in range(count)]
+    return [draw(rng, memory) for _ in range(count)]
 
 
-def test_packet_checker(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory", [DEFAULT_MAP, MEMORY], ids=["below 4 GiB", "above 4 GiB"])
+def test_packet_checker(memory: MemoryMap, tmp_path: Path) -> None:
     """Random and extreme packets of all opcodes: code, address, extents and engine commands are compared.
     Every answer that an opcode's packets can have occurs."""
     seed = choose_seed()
-    cases = random_cases(seed, COUNT)
-    wrong = check(design(), cases, tmp_path)
+    cases = random_cases(seed, COUNT, memory)
+    block = design(suffix="-large", memory=OPTIONS) if memory.is_large else design()
+    wrong = check(block, cases, tmp_path, memory)
     assert not wrong, f"seed {seed}, {wrong}"
     answers = PacketAnswers()
     for case in cases:
-        answers.note(case, expected(case)[ERROR])
+        answers.note(case, expected(case, memory)[ERROR])
     answers.check()
 
 
@@ -88,17 +96,23 @@ def test_edges(edges: Callable[[random.Random], Iterable[list[int]]], tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("line", "broken"),
+    ("line", "broken", "memory"),
     [
-        ("length << (2'd2 - current_stream.size);", "64'(52'(length << (2'd2 - current_stream.size)));"),
-        ("64'(table_rows) > MaxTable || ", ""),
-        ("products + 64'(current.seg_bytes);", "64'(40'(products)) + 64'(current.seg_bytes);"),
+        (
+            "length << (2'd2 - current_stream.size);",
+            "64'(52'(length << (2'd2 - current_stream.size)));",
+            DEFAULT_MAP,
+        ),
+        ("64'(table_rows) > MaxTable || ", "", DEFAULT_MAP),
+        ("products + 64'(current.seg_bytes);", "64'(40'(products)) + 64'(current.seg_bytes);", DEFAULT_MAP),
+        ("extents_q[Dst].last >= guard_base_i", "32'(extents_q[Dst].last) >= 32'(guard_base_i)", MEMORY),
     ],
 )
-def test_a_cut_width_is_found(line: str, broken: str, tmp_path: Path) -> None:
+def test_a_cut_width_is_found(line: str, broken: str, memory: MemoryMap, tmp_path: Path) -> None:
     """The comparison can fail: random packets find a width that some packet overflows."""
     text = (ROOT / "rtl/command/packet_checker.sv").read_text()
     assert text.count(line) == 1
     source = tmp_path / "packet_checker.sv"
     source.write_text(text.replace(line, broken))
-    assert check(design(source, "-broken"), random_cases(1, COUNT), tmp_path)
+    block = design(source, "-broken", OPTIONS if memory.is_large else ())
+    assert check(block, random_cases(1, COUNT, memory), tmp_path, memory)

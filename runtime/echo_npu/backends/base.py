@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.model.memory import DeviceMemory
 from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec.memory_map import REGISTERS
 from echo_npu.vector.program import Program
@@ -47,6 +48,8 @@ class Backend(ABC):
     description: ClassVar[str]
     has_cycles: ClassVar[bool]
     """Whether cycles and bus beats are counted; if not, those counters read 0."""
+    shares_memory: ClassVar[bool] = False
+    """Whether a device of this backend can have a `shared_memory`."""
 
     @classmethod
     @abstractmethod
@@ -102,6 +105,11 @@ class Backend(ABC):
 
     def ready(self) -> None:  # noqa: B027  (a backend may not care)
         """Set-up is done; tracing starts here."""
+
+    @property
+    def shared_memory(self) -> DeviceMemory | None:
+        """Device memory as the host maps it; None: only `read_mem` and `write_mem` reach it."""
+        return None
 
     @property
     def timeline(self) -> DeviceTimeline | None:

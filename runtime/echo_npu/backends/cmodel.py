@@ -20,6 +20,7 @@ class CmodelBackend(Backend):
     name = "cmodel"
     description = "functional model in numpy: bit-exact, has no cycles"
     has_cycles = False
+    shares_memory = True
 
     def __init__(self, config: NpuConfig) -> None:
         self.memory = DeviceMemory(memory_map_of(config))
@@ -46,6 +47,10 @@ class CmodelBackend(Backend):
 
     def wait_irq(self, timeout_cycles: int) -> bool:
         return self.model.wait_irq(timeout_cycles)
+
+    @property
+    def shared_memory(self) -> DeviceMemory:
+        return self.memory
 
     def close(self) -> None:
         self.memory.close()

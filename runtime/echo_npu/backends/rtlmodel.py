@@ -101,6 +101,7 @@ class RtlmodelBackend(BatchBackend):
     name = "rtlmodel"
     description = "the RTL in Verilator: bit-exact and cycle-exact"
     has_cycles = True
+    shares_memory = True
 
     def __init__(self, config: str, options: Options) -> None:
         self.options = options
@@ -166,6 +167,10 @@ class RtlmodelBackend(BatchBackend):
         for start in range(0, data.size, _WINDOW_CHUNK):
             part = memoryview(data[start : start + _WINDOW_CHUNK].tobytes())
             self.simulator.request({"do": "write", "address": address + start}, part)
+
+    @property
+    def shared_memory(self) -> DeviceMemory | None:
+        return self.memory if self.options.access == "backdoor" else None
 
     def set_memory_timing(self, knobs: Mapping[str, float]) -> None:
         """Change the memory model's timing; ValueError for a knob that it does not have."""

@@ -50,7 +50,10 @@ def serve_command(
     with reported():
         level = logging.INFO if debug.level() else logging.WARNING
         logging.basicConfig(level=level, format="echo-npu serve: %(message)s")
-        chosen, options = get_backend_class(backend).name, given(jobs=jobs, executor=executor)
+        kind, options = get_backend_class(backend), given(jobs=jobs, executor=executor)
+        chosen = kind.name
+        if not kind.shares_memory:
+            raise TypeError(f"the backend {chosen} cannot be lent: the host does not share its memory")
         if options and chosen != "rtlfarm":
             raise TypeError(f"the backend {chosen} has no option {next(iter(options))!r}")
         FarmOptions(**options)

@@ -48,6 +48,7 @@ class _DevicePlace:
 
         Raises:
             NpuError: it cannot be opened.
+            RefusedError: it cannot be lent.
         """
         if not self._lock.acquire(blocking=False):
             return None

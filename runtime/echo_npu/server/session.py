@@ -10,7 +10,6 @@ import numpy as np
 from echo_npu.device import Device
 from echo_npu.errors import NpuError, NpuOutOfMemoryError, NpuPointerError
 from echo_npu.formats import PackedMatrix, named_format, pack, unpack
-from echo_npu.model.memory import DeviceMemory
 from echo_npu.server import protocol
 from echo_npu.server.graphs import GraphRunner
 from echo_npu.server.operations import UnsupportedError, check
@@ -37,10 +36,21 @@ class DeviceSession:
     Args:
         device: it belongs to this session until `close()`.
         watch: called between commands that are under way; what it raises, `answer` raises.
+
+    Raises:
+        RefusedError: the device does not share its memory with the host.
     """
 
     def __init__(self, device: Device, watch: Callable[[], None] | None = None) -> None:
+        memory = device.backend.shared_memory
+        if memory is None:
+            raise RefusedError(
+                AnswerStatus.DEVICE_FAILED,
+                f"a device of the backend {device.backend.name} cannot be lent: the host does not share its "
+                "memory",
+            )
         self._device = device
+        self._shared = memory
         device.hardware.watch = watch
         self._blocks: set[int] = set()
         self._graphs = GraphRunner(device)
@@ -109,15 +119,8 @@ class DeviceSession:
 
     def opened(self) -> tuple[bytes, int]:
         """Return the answer to OPEN, and the descriptor of device memory."""
-        memory = self._device_memory
         description = f"{self._device.backend.name}, configuration {self._device.config}"
-        return protocol.OPENED.pack(memory.size, description.encode()[:63]), memory.fd
-
-    @property
-    def _device_memory(self) -> DeviceMemory:
-        memory = getattr(self._device.backend, "memory", None)
-        assert isinstance(memory, DeviceMemory)  # of both backends
-        return memory
+        return protocol.OPENED.pack(self._shared.size, description.encode()[:63]), self._shared.fd
 
     def _memory(self, data: memoryview) -> bytes:
         _empty(data)
@@ -165,7 +168,7 @@ class DeviceSession:
     def _pack(self, data: memoryview) -> bytes:
         name, address, rows, depth, count = self._packed(data)
         form = named_format(name)
-        memory = self._device_memory.bytes
+        memory = self._shared.bytes
         raw, size = rows * form.row_bytes(depth), form.packed_bytes(rows, depth)
         blocks = memory[address : address + raw * count].copy().reshape(count, rows, form.row_bytes(depth))
         for index in range(count):

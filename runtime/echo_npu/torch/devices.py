@@ -90,12 +90,10 @@ def marked(alias: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 def _shared_memory(npu: Device) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Return device memory as an array of the host; RuntimeError if the host does not share it."""
-    memory = getattr(npu.backend, "memory", None)
-    options = getattr(npu.backend, "options", None)
-    if memory is None or getattr(options, "access", "backdoor") != "backdoor":
+    memory = npu.backend.shared_memory
+    if memory is None:
         raise RuntimeError(f"PyTorch needs a backend that shares its memory; {npu.backend.name} does not")
-    array: np.ndarray[Any, np.dtype[np.uint8]] = memory.bytes
-    return array
+    return memory.bytes
 
 
 def exchange_current(index: int) -> int:

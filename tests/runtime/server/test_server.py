@@ -16,8 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import echo_npu
+from echo_npu.backends.cmodel import CmodelBackend
+from echo_npu.cli import app
 from echo_npu.commands.checked import CheckedCommand
 from echo_npu.device import Device
 from echo_npu.errors import SimulatorError
@@ -520,6 +523,30 @@ def test_a_device_that_cannot_be_opened_may_be_asked_for_again(tmp_path: Path) -
     finally:
         serving.stop()
         thread.join(60)
+
+
+def test_a_device_whose_memory_the_host_does_not_share_is_refused(
+    server_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ServerClient(server_path) as client:
+        with monkeypatch.context() as patched:
+            patched.setattr(CmodelBackend, "shared_memory", None)
+            with pytest.raises(AnswerError, match="cmodel cannot be lent.* does not share") as caught:
+                client.open()
+            assert caught.value.status == AnswerStatus.DEVICE_FAILED
+        works(client.open())
+
+
+@pytest.mark.parametrize("backend", ["fpga", "asic"])
+def test_a_backend_whose_memory_the_host_does_not_share_is_refused_at_once(
+    tmp_path: Path, backend: str
+) -> None:
+    path = tmp_path / "server.sock"
+    words = ["serve", "--backend", backend, "--socket", str(path), "--idle", "0"]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 2
+    assert f"the backend {backend} cannot be lent" in result.stderr
+    assert not path.exists()
 
 
 def test_a_server_that_ends_closes_its_devices_and_its_socket(tmp_path: Path) -> None:

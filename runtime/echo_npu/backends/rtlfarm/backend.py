@@ -100,6 +100,7 @@ class RtlfarmBackend(BatchBackend):
     name = "rtlfarm"
     description = "the RTL on many cores: the functional model runs ahead, every chunk is checked"
     has_cycles = True
+    shares_memory = True
 
     def __init__(self, config: str, options: FarmOptions, make_workers: MakeWorkers) -> None:
         self.options = options
@@ -198,6 +199,10 @@ class RtlfarmBackend(BatchBackend):
             raise
         recorder.end(results)
         return results
+
+    @property
+    def shared_memory(self) -> DeviceMemory:
+        return self.memory
 
     def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
         self._check()

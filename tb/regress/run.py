@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +15,7 @@ from echo_sim.claims import claim
 from spec.marked_page import replace_part
 from tb.mutation.equivalents import LIST, load_equivalents
 from tb.mutation.mutant_campaign import MUTATION, judged
-from tb.regress.executors import executor
+from tb.regress.executors import TaskExecutor, executor
 from tb.regress.goals import judge
 from tb.regress.levels import Level
 from tb.regress.progress import RegressionProgress
@@ -29,6 +29,7 @@ REPORTS = ROOT / "reports" / "regress"
 ENDED = REPORTS / "ended"
 HISTORY = ROOT / "reports" / "history.jsonl"
 PAGE = ROOT / "docs" / "verification.md"
+COMMAND = "make regress LEVEL=full UPDATE=1"
 
 
 def collect(outcomes: Iterable[TaskOutcome]) -> list[CampaignResult]:
@@ -93,12 +94,44 @@ def play(
     if not claim(REPORTS):
         raise ValueError(f"another regression of this tree writes to {REPORTS.relative_to(ROOT)}")
     chosen = executor(where, jobs)
+    progress = _begun(level, seed, only, resume=resume)
+    done = progress.ended(tasks)
+    before = f", {len(done)} of them ended before" if done else ""
+    console.print(f"{len(tasks)} tasks of level {level.name}, seed {seed}{before}", highlight=False)
+    outcomes = [*done, *_rest(tasks, done, chosen, progress, console)]
+    outcomes += _closing(level, only, progress, console)
+    regression = _regression(level, seed, only, progress, outcomes, place=_place(where, jobs))
+    _write(regression, partial=bool(only), json=json, update=update)
+    _print(regression, console)
+    return regression.passed
+
+
+def _begun(level: Level, seed: int, only: str, *, resume: bool) -> RegressionProgress:
+    """Begin a regression, or go on with the interrupted one; ValueError if there is none to resume."""
     what = " ".join([f"level {level.name}, seed {seed}", *([f"ONLY={only}"] if only else [])])
     if resume:
-        progress = RegressionProgress.resume(ENDED, what, changed_since)
-    else:
-        date = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
-        progress = RegressionProgress.begin(ENDED, what, revision(), date)
+        return RegressionProgress.resume(ENDED, what, changed_since)
+    date = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
+    return RegressionProgress.begin(ENDED, what, revision(), date)
+
+
+def _rest(
+    tasks: Sequence[Task],
+    done: Sequence[TaskOutcome],
+    chosen: TaskExecutor,
+    progress: RegressionProgress,
+    console: Console,
+) -> Iterator[TaskOutcome]:
+    """Run the tasks that have not ended before."""
+    ended = {outcome.task.name for outcome in done}
+    left = [task for task in tasks if task.name not in ended]
+    return _followed(chosen.run(left), range(len(done) + 1, len(tasks) + 1), progress, console)
+
+
+def _closing(
+    level: Level, only: str, progress: RegressionProgress, console: Console
+) -> Iterator[TaskOutcome]:
+    """Run the level's closing tasks, which read what the others have kept."""
     closing = [
         dataclasses.replace(
             task, arguments=tuple(word.replace(KEPT, str(progress.kept)) for word in task.arguments)
@@ -106,44 +139,59 @@ def play(
         for task in level.closing
         if re.search(only, task.campaign)
     ]
-    outcomes = progress.ended(tasks)
-    done = {outcome.task.name for outcome in outcomes}
-    left = [task for task in tasks if task.name not in done]
-    before = f", {len(done)} of them ended before" if done else ""
-    console.print(f"{len(tasks)} tasks of level {level.name}, seed {seed}{before}", highlight=False)
-    numbers = range(len(done) + 1, len(tasks) + 1)
-    outcomes += _followed(chosen.run(left), numbers, progress, console)
-    outcomes += _followed(map(run_task, closing), range(1, len(closing) + 1), progress, console)
+    return _followed(map(run_task, closing), range(1, len(closing) + 1), progress, console)
+
+
+def _place(where: str, jobs: int) -> str:
+    return where if "://" in where else f"{jobs} processes"
+
+
+def _regression(
+    level: Level,
+    seed: int,
+    only: str,
+    progress: RegressionProgress,
+    outcomes: Iterable[TaskOutcome],
+    *,
+    place: str,
+) -> Regression:
+    """Merge the outcomes and judge the goals."""
     results = judged_by_hand(collect(outcomes), load_equivalents())
     by_name = {result.name: result for result in results}
-    goals = [goal for goal in level.goals if re.search(only, goal.campaign)]
-    regression = Regression(
+    return Regression(
         level.name,
         progress.commit,
         seed,
         progress.date,
         progress.seconds,
-        where if "://" in where else f"{jobs} processes",
+        place,
         again(level, seed, only),
         results,
-        [judge(goal, by_name) for goal in goals],
+        [judge(goal, by_name) for goal in level.goals if re.search(only, goal.campaign)],
         progress.stretches,
     )
+
+
+def _write(regression: Regression, *, partial: bool, json: Path | None, update: bool) -> None:
+    """Write the report, the results and, with `update`, the table of the docs."""
     # A partial run would distort the trends.
-    history = [regression.record()] if only else append_history(HISTORY, regression)
+    history = [regression.record()] if partial else append_history(HISTORY, regression)
     (REPORTS / "index.html").write_text(render(regression, history, REPORTS), encoding="utf-8")
     junit(regression).write(str(REPORTS / "junit.xml"), pretty=True)
     for path in filter(None, (REPORTS / "results.json", json)):
         regression.save(path)
     if update:
-        replace_part(PAGE, "make regress", summary(regression))
+        replace_part(PAGE, COMMAND, summary(regression))
+
+
+def _print(regression: Regression, console: Console) -> None:
+    """Print the summary, and each failure with the beginning of its message and its replay."""
     console.print("\n".join(summary(regression)), markup=False, highlight=False, soft_wrap=True)
     for campaign, item in regression.failures():
         console.print(f"\n{item.status}  {campaign}: {item.name}", style="red", highlight=False)
         console.print("\n".join(item.message.splitlines()[:12]), markup=False, highlight=False)
         console.print(f"replay: {item.replay}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"report: {(REPORTS / 'index.html').relative_to(ROOT)}", highlight=False)
-    return regression.passed
 
 
 def changed_since(commit: str) -> list[str]:

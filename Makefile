@@ -20,7 +20,7 @@ MODEL  ?=
 CHECK  ?=
 PROMPT ?=
 IMAGES ?= 50
-BACKEND ?= rtlmodel
+BACKEND ?= $(or $(ECHO_NPU_BACKEND),rtlmodel)
 SHAPE  ?= tiny
 STEPS  ?= 5
 TRACE  ?=
@@ -63,7 +63,7 @@ FARM = --backend "$$BACKEND" $(if $(filter rtlfarm,$(BACKEND)),--jobs "$$JOBS")
 help: ## this list
 	@awk 'BEGIN { FS = ": .*## " } \
 	     /^##@/ { printf "\n%s\n", substr($$0, 5) } \
-	     /^[a-z][a-z0-9-]*:.*## / { split($$1, goal, ":"); printf "  make %-16s %s\n", goal[1], $$2 }' $(MAKEFILE_LIST)
+	     /^[a-z][a-z0-9-]*:.*## / { split($$1, goal, ":"); printf "  make %-20s %s\n", goal[1], $$2 }' $(MAKEFILE_LIST)
 
 ##@ Run
 
@@ -72,8 +72,8 @@ regression: sim-known $(VENV)/.sim $(if $(filter netlist,$(KIND)),$(VENV)/.dev) 
 	@$(PY) -m tb rtl --test "$$TEST" --config "$$CONFIG" --kind "$$KIND" --jobs "$$JOBS" $(if $(filter-out 0,$(WAVES)),--waves)
 
 .PHONY: transformer
-transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one; TRACE=file.json
-	@$(VENV)/bin/echo-npu layer "$$LAYER" --index "$$INDEX" --config "$$CONFIG" $(if $(filter-out 0,$(WAVES)),--waves) \
+transformer: $(VENV)/$(if $(filter smollm2,$(LAYER)),.models,.sim) ## one transformer layer on the RTL; LAYER=smollm2 INDEX=3 PROMPT="..." for a real one; TRACE=file.json BACKEND=rtlfarm JOBS=2
+	@$(VENV)/bin/echo-npu layer "$$LAYER" --index "$$INDEX" --config "$$CONFIG" $(FARM) $(if $(filter-out 0,$(WAVES)),--waves) \
 	    $(if $(SEED),--seed "$$SEED") $(if $(PROMPT),--prompt "$$PROMPT") $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: smollm2
@@ -87,8 +87,8 @@ chat: $(VENV)/.models ## SmolLM2 answers on the RTL, token by token; PROMPT="...
 	    $(if $(MODEL),--model "$$MODEL") $(if $(filter-out 0,$(CHECK)),--check) $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: lenet
-lenet: $(VENV)/.models ## LeNet-5 on the RTL: trained on handwritten digits, classifies IMAGES=50 held-out ones; SEED=0
-	@$(VENV)/bin/echo-npu lenet --images "$$IMAGES" --config "$$CONFIG" \
+lenet: $(VENV)/.models ## LeNet-5 on the RTL: trained on handwritten digits, classifies IMAGES=50 held-out ones; SEED=0 BACKEND=rtlfarm JOBS=2
+	@$(VENV)/bin/echo-npu lenet --images "$$IMAGES" --config "$$CONFIG" $(FARM) \
 	    $(if $(SEED),--seed "$$SEED") $(if $(TRACE),--trace "$$TRACE")
 
 .PHONY: torch-lenet torch-compile qwen2 lora
@@ -193,7 +193,7 @@ formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and resp
 	@$(PY) -m tb formal $$PROOF
 
 .PHONY: regress
-regress: setup-all ## all of this in one report; LEVEL=full JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port RESUME=1
+regress: setup-all ## all of this in one report; LEVEL=full SEED=7 JOBS=2 ONLY=uvm EXECUTOR=tcp://host:port RESUME=1 UPDATE=1
 	@$(PY) -m tb regress --level "$$LEVEL" --executor "$$EXECUTOR" --jobs "$$JOBS" --only "$$ONLY" \
 	    $(if $(filter-out 0,$(RESUME)),--resume) $(if $(filter-out 0,$(UPDATE)),--update)
 
@@ -232,8 +232,8 @@ llama-test: $(VENV)/.models $(VENV)/.llama ## llama.cpp on the NPU: its test-bac
 	    $(if $(filter-out 0,$(SAMPLE)),--sample) $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: numerics
-numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 arguments each, into docs/numerics.md; minutes
-	@$(PY) -m benchmarks.numerics
+numerics: $(VENV)/.sim ## worst error of every elementary function, 2^24 arguments each; minutes; UPDATE=1
+	@$(if $(filter-out 0,$(UPDATE)),ECHO_NPU_UPDATE=1) $(PY) -m benchmarks.numerics
 
 ##@ Make
 

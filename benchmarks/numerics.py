@@ -1,4 +1,6 @@
-"""Measure the elementary functions against float64 and write the table of docs/numerics.md.
+"""Measure the elementary functions against float64.
+
+With ECHO_NPU_UPDATE set, the table of docs/numerics.md is written.
 
 Each function gets 2^24 arguments, one from each of as many equal parts of all bit patterns (so every
 exponent, both signs, subnormals, infinities and NaN), 2^21 more of moderate size, and corner cases. The
@@ -7,12 +9,12 @@ echo_npu.reference.elementwise.
 """
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -22,9 +24,11 @@ import echo_npu
 from echo_npu.reference.elementwise import EXACT_TRIGONOMETRY, F64, FUNCTIONS, POWER_ULP, allowed, ulp_error
 from echo_sim.numerals import Whole
 from spec.marked_page import replace_part
+from tb.committed_cycles import UPDATE_VARIABLE
+from tb.repository import ROOT
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "numerics.md"
-COMMAND = "make numerics"
+PAGE = ROOT / "docs" / "numerics.md"
+COMMAND = "make numerics UPDATE=1"
 
 BLOCK = 1 << 20
 EXPONENTS = (-3.0, -1.5, -0.37, 1 / 3, 0.75, 2.4, 7.0, 33.0, -88.0)
@@ -147,10 +151,9 @@ def main() -> int:
     parser.add_argument(
         "--log2-count", type=Whole(0, 32), default=24, help="arguments of a function (default: 24)"
     )
-    parser.add_argument("--dry-run", action="store_true", help="leave docs/numerics.md as it is")
     options = parser.parse_args()
     lines, exceeded = table(1 << options.log2_count)
-    if not options.dry_run:
+    if os.environ.get(UPDATE_VARIABLE):
         replace_part(PAGE, COMMAND, lines)
     print("\n".join(lines))
     if exceeded:

@@ -1,11 +1,15 @@
 """The measurement behind docs/numerics.md: it writes the page's table, and sees what is beyond its bound."""
 
 import re
+import sys
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from benchmarks import numerics
 from spec.marked_page import generated_part
+from tb.committed_cycles import UPDATE_VARIABLE
 
 
 def test_the_page_has_the_table() -> None:
@@ -13,6 +17,24 @@ def test_the_page_has_the_table() -> None:
     assert exceeded == 0
     listed = generated_part(numerics.PAGE, numerics.COMMAND)
     assert [line.split("|")[1:3] for line in listed] == [line.split("|")[1:3] for line in lines]
+
+
+@pytest.mark.parametrize("updating", [False, True])
+def test_the_page_is_written_only_where_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, updating: bool
+) -> None:
+    page = tmp_path / "numerics.md"
+    before = numerics.PAGE.read_text(encoding="utf-8")
+    page.write_text(before, encoding="utf-8")
+    monkeypatch.setattr(numerics, "PAGE", page)
+    monkeypatch.setattr(numerics, "table", lambda count: ([f"{count} arguments"], 0))
+    monkeypatch.setattr(sys, "argv", ["numerics", "--log2-count", "5"])
+    monkeypatch.delenv(UPDATE_VARIABLE, raising=False)
+    if updating:
+        monkeypatch.setenv(UPDATE_VARIABLE, "1")
+    assert numerics.main() == 0
+    assert capsys.readouterr().out == "32 arguments\n"
+    assert ("32 arguments" in page.read_text(encoding="utf-8")) == updating
 
 
 def test_no_error_of_the_page_is_above_its_bound() -> None:

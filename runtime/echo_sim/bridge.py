@@ -8,7 +8,8 @@ requests.
 import os
 import socket
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
 
 import cocotb
 import numpy as np
@@ -24,6 +25,9 @@ from echo_sim.trace_recorder import TraceRecorder
 
 _RESET_CYCLES = 10
 
+Reply: TypeAlias = tuple[dict[str, Any], bytes]
+Handler: TypeAlias = Callable[[dict[str, Any], bytearray], Awaitable[Reply]]
+
 
 class Server:
     """Answers requests. A reply is a head and bytes."""
@@ -35,6 +39,15 @@ class Server:
         self._window = HostWindow(dut)
         self._trace = TraceRecorder(dut)
         self._simulating = 0.0
+        self._handlers: Mapping[str, Handler] = {
+            "run": self._run,
+            "read": self._read,
+            "write": self._write,
+            "memory_timing": self._memory_timing,
+            "trace_start": self._trace_start,
+            "trace_stop": self._trace_stop,
+            "statistics": self._statistics,
+        }
 
     async def reset(self) -> None:
         """Hold the device in reset for a few cycles."""
@@ -43,12 +56,14 @@ class Server:
         self._dut.rst_n.value = 1
         await Timer(_RESET_CYCLES * CLOCK_NS, "ns")
 
-    async def answer(self, head: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], bytes]:
+    async def answer(self, head: dict[str, Any], data: bytearray) -> Reply:
         """Return the reply to one request. An exception becomes a reply too."""
         started = time.perf_counter()
         try:
-            handler = getattr(self, f"_{head['do']}")
-            reply: tuple[dict[str, Any], bytes] = await handler(head, data)
+            handler = self._handlers.get(head["do"])
+            if handler is None:
+                raise ValueError(f"there is no request {head['do']!r}")
+            reply = await handler(head, data)
         except RegisterRefusedError as error:
             reply = {"error": str(error), "kind": "bus", "offset": error.offset, "access": error.access}, b""
         except ValueError as error:
@@ -59,34 +74,34 @@ class Server:
         self._simulating += time.perf_counter() - started
         return reply
 
-    async def _run(self, _head: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], bytes]:
+    async def _run(self, _head: dict[str, Any], data: bytearray) -> Reply:
         results = (await self._registers.perform(np.frombuffer(data, OPERATION))).tobytes()
         if self._trace.running:
             return {"cycle": self._trace.cycle}, results + self._trace.take()
         return {}, results
 
-    async def _read(self, head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+    async def _read(self, head: dict[str, Any], _: bytearray) -> Reply:
         response = await self._window.front_read(head["address"], head["nbytes"])
         _check_response("read", head["address"], response.resp)
         return {}, bytes(response.data)
 
-    async def _write(self, head: dict[str, Any], data: bytearray) -> tuple[dict[str, Any], bytes]:
+    async def _write(self, head: dict[str, Any], data: bytearray) -> Reply:
         response = await self._window.front_write(head["address"], bytes(data))
         _check_response("write", head["address"], response.resp)
         return {}, b""
 
-    async def _memory_timing(self, head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+    async def _memory_timing(self, head: dict[str, Any], _: bytearray) -> Reply:
         self._dram.configure(head["set"])
         return {}, b""
 
-    async def _trace_start(self, _head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+    async def _trace_start(self, _head: dict[str, Any], _: bytearray) -> Reply:
         return self._trace.start(), b""
 
-    async def _trace_stop(self, _head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+    async def _trace_stop(self, _head: dict[str, Any], _: bytearray) -> Reply:
         self._trace.stop()
         return {"cycle": self._trace.cycle}, self._trace.take()
 
-    async def _statistics(self, _head: dict[str, Any], _: bytearray) -> tuple[dict[str, Any], bytes]:
+    async def _statistics(self, _head: dict[str, Any], _: bytearray) -> Reply:
         figures = {
             "cycles": int(self._dut.cycle.value),
             "wall_s": self._simulating,

@@ -143,7 +143,7 @@ class CaseCampaign:
                 self._blame(number, -1, wrong, ["a program without a fault"])
                 return
             usual.append(traffic(record))
-        kinds, weights = list(KINDS), list(KINDS.values())
+        kinds, weights = list(KINDS), [each.weight for each in KINDS.values()]
         cases: list[FaultCase] = []
         for index in range(size if only is None else only + 1):
             kind = rng.choices(kinds, weights)[0]

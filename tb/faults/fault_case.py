@@ -2,9 +2,9 @@
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
 from echo_npu.commands.packets import PACKET_BYTES
@@ -23,20 +23,6 @@ PROGRAM_EFFORT: Final = 900.0
 """Approximate clock cycles that the commands of a program may take together."""
 
 BUS_KINDS: Final = ("read_error", "write_error")
-KINDS: Final = {
-    "read_error": 39,
-    "write_error": 16,
-    "stall": 3,
-    "reorder": 6,
-    "power_up": 1,
-    "hard_reset": 8,
-    "soft_reset": 8,
-    "flip_packet": 5,
-    "flip_ring": 5,
-    "flip_data": 4,
-    "hostile_host": 5,
-}
-"""Kinds of faults with their weights, in percent."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +202,7 @@ class FaultCase(PredictedCase):
         self._measured = False  # whether the program's duration must be that without a fault
         if kind in ("stall", "reorder", "hard_reset", "soft_reset") and self._rng.random() < 0.2:
             self._host()
-        getattr(self, f"_{kind}")()
+        KINDS[kind].begin(self)
         stage.finish(self.script)
 
     def judge(self, record: Record) -> tuple[list[str], str]:
@@ -256,8 +242,6 @@ class FaultCase(PredictedCase):
         script.call(self._program.routine + 1, self._program.compare)
         script.clear_faults()
         self._recover()
-
-    _read_error = _write_error = _bus_error
 
     def _recover(self) -> None:
         """Clear a possible error in one of the ways available to a host."""
@@ -464,8 +448,6 @@ class FaultCase(PredictedCase):
         self._submission(slots, by_ring=self.kind == "flip_ring")
         self._clear_error()
 
-    _flip_packet = _flip_ring = _flip_packets
-
     def _flip_data(self) -> None:
         rng, device = self._rng, self._device
         places = [(operand, step.command) for step in self._program.steps for operand in step.command.sources]
@@ -481,6 +463,32 @@ class FaultCase(PredictedCase):
         self._submission(self._program.slots, by_ring=self._program.by_ring)
         self._clear_error()
 
+
+class FaultKind(NamedTuple):
+    """A kind of faults.
+
+    Attributes:
+        weight: of its cases, in percent.
+        begin: appends the program and the fault to a case's script.
+    """
+
+    weight: int
+    begin: Callable[[FaultCase], None]
+
+
+KINDS: Final = {
+    "read_error": FaultKind(39, FaultCase._bus_error),
+    "write_error": FaultKind(16, FaultCase._bus_error),
+    "stall": FaultKind(3, FaultCase._stall),
+    "reorder": FaultKind(6, FaultCase._reorder),
+    "power_up": FaultKind(1, FaultCase._power_up),
+    "hard_reset": FaultKind(8, FaultCase._hard_reset),
+    "soft_reset": FaultKind(8, FaultCase._soft_reset),
+    "flip_packet": FaultKind(5, FaultCase._flip_packets),
+    "flip_ring": FaultKind(5, FaultCase._flip_packets),
+    "flip_data": FaultKind(4, FaultCase._flip_data),
+    "hostile_host": FaultKind(5, FaultCase._hostile_host),
+}
 
 READY_COMMANDS: Final = len(ENTRIES)
 """Commands that the device has taken when a case begins."""

@@ -130,6 +130,14 @@ class HazardMaker:
         self._programs = loaded_programs(config.program_words)
         self._count = 0
         self.images: dict[int, bytes] = {}
+        self._drafts: Mapping[str, Callable[[bool, str, bool], Draft]] = {
+            "matmul": self._matmul,
+            "add": self._add,
+            "memcpy": self._memcpy,
+            "vector": self._vector,
+            "gather": self._gather,
+            "scatter": self._scatter,
+        }
 
     def forget(self) -> None:
         """Free the memory of earlier commands, which have been executed."""
@@ -185,8 +193,7 @@ class HazardMaker:
     # --- commands ---
 
     def _draft(self, kind: str, *, slow: bool, role: str = "", counts: bool = False) -> Draft:
-        made: Draft = getattr(self, f"_{kind}")(slow, role, counts)
-        return made
+        return self._drafts[kind](slow, role, counts)
 
     def _matmul(self, slow: bool, role: str, counts: bool) -> Draft:
         """Draft a product, of several blocks if `slow`; with `counts`, of zeros and ones in int32."""

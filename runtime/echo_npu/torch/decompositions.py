@@ -1,21 +1,24 @@
 """Operators that PyTorch's decomposition tables turn into operators of the device."""
 
 import threading
+import traceback
+from functools import cache
 from typing import Any, Final
 
 import torch
 
-from echo_npu.errors import NpuDeviceError
+from echo_npu.errors import NpuError
 from echo_npu.torch.outputs import functional_overload, settle, shared, tensors_in
 from echo_npu.torch.overlaps import overlapping
 from echo_npu.torch.strictness import NotNativeError, forbid
 from echo_npu.torch.types import FLOATS, SMALL_INTEGERS
 
 _verdicts: Final[dict[tuple[Any, ...], bool]] = {}
-_table: dict[Any, Any] | None = None
-_thread = threading.local()
+_causes: Final[dict[tuple[Any, ...], Exception]] = {}
+"""Why the latest decomposition of an operator failed, if it did."""
+_thread: Final = threading.local()
 
-# They draw random numbers, or their decompositions are slower than the CPU by orders of magnitude.
+# They draw random numbers, by decompositions that are slower than the CPU by orders of magnitude.
 _EXCLUDED: Final = frozenset(
     {
         "aten::native_dropout",
@@ -26,30 +29,27 @@ _EXCLUDED: Final = frozenset(
         "aten::exponential",
         "aten::uniform",
         "aten::_fused_dropout",
-        "aten::empty_like",
-        "aten::nonzero_static",
     }
 )
 
 
+@cache
 def table() -> dict[Any, Any]:
     """Return PyTorch's table of all decompositions."""
-    global _table
-    if _table is None:
-        from torch._decomp import decomposition_table
+    from torch._decomp import decomposition_table
 
-        _table = dict(decomposition_table)
-    return _table
+    return dict(decomposition_table)
 
 
 def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Run an operator as its decomposition if all its parts are native; else return NotImplemented.
 
     The first call of an operator with some types decides for all later ones, unless `undecided` says that it
-    does not.
+    does not, or device memory was too small. `cause` then says why it is not native.
 
     Raises:
-        NpuDeviceError: an earlier command failed.
+        NpuError: the device or its simulator failed.
+        Exception: what a decomposition raises that worked before.
     """
     schema = op._schema
     outs = [kwargs[each.name] for each in schema.arguments if each.is_out and each.name in kwargs]
@@ -84,15 +84,20 @@ def decomposed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     forbid(1)
     try:
         result = table()[op](*args, **kwargs)
-        _verdicts[key] = True
-        return result
-    except NpuDeviceError:
-        raise
     except Exception as error:
+        out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+        if isinstance(error, NpuError) and not out_of_memory:
+            raise
         if not isinstance(error, NotNativeError) and verdict:
             raise
-        _verdicts[key] = False
+        if not out_of_memory:
+            _verdicts[key] = False
+        _causes[key] = _alone(error)
         return NotImplemented
+    else:
+        _verdicts[key] = True
+        _causes.pop(key, None)
+        return result
     finally:
         forbid(-1)
         _thread.depth -= 1
@@ -116,12 +121,38 @@ def _in_place(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return target.copy_(result)
 
 
+def _alone(error: Exception) -> Exception:
+    """Return an error with its place as text, and without the frames, which would keep tensors alive."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames and not isinstance(error, NotNativeError):
+        error.add_note(f"raised at {frames[-1].filename}:{frames[-1].lineno}")
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = link.__context__ = None
+        link = link.__cause__
+    return error
+
+
+def cause(op: Any, args: Any, kwargs: dict[str, Any]) -> Exception | None:
+    """Return why an operator's decomposition failed when it was last tried; None if it did not.
+
+    NotNativeError: a part of it is not native; its own cause says why, if that is known.
+    """
+    return _causes.get(_own_key(op, args, kwargs))
+
+
 def undecided(op: Any, args: Any, kwargs: dict[str, Any]) -> None:
     """Let the next call of an operator decide: the CPU refused this one as well."""
+    key = _own_key(op, args, kwargs)
+    _verdicts.pop(key, None)
+    _causes.pop(key, None)
+
+
+def _own_key(op: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the key of the operator that is decomposed in place of one that writes its operands."""
     names = {each.name for each in op._schema.arguments if each.is_out}
     plain = functional_overload(op) if op._schema.is_mutable else op
-    given = {name: value for name, value in kwargs.items() if name not in names}
-    _verdicts.pop(_key(plain, args, given), None)
+    return _key(plain, args, {name: value for name, value in kwargs.items() if name not in names})
 
 
 def _key(op: Any, args: Any, kwargs: dict[str, Any]) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ import torch
 
 from echo_npu import debug
 from echo_npu.torch import counting, generators
-from echo_npu.torch.decompositions import decomposed, undecided
+from echo_npu.torch.decompositions import cause, decomposed, undecided
 from echo_npu.torch.devices import OpenDevice, marked, opened
 from echo_npu.torch.outputs import tensors_in
 from echo_npu.torch.placement import check
@@ -34,14 +34,15 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     result = decomposed(op, args, kwargs)
     if result is not NotImplemented:
         return result
+    why = cause(op, args, kwargs)
     if forbidden():
-        raise NotNativeError(name)
+        raise NotNativeError(name) from why
     types = sorted({str(each.dtype)[6:] for each in tensors})
     policy = fallback_policy()
     if policy == "error":
         raise NotNativeError(
             f"{name} of {', '.join(types) or 'no tensor'} would run on the CPU: ECHO_NPU_FALLBACK is error"
-        )
+        ) from why
     if policy == "warn" and name not in _warned:
         _warned.add(name)
         warnings.warn(f"{name} of {', '.join(types)} runs on the CPU", stacklevel=2)
@@ -50,12 +51,20 @@ def fallback(op: Any, *args: Any, **kwargs: Any) -> Any:
     counting.count(name, counting.CPU)
     if device.recorder is not None:
         device.recorder.obstacle(f"{name} of {', '.join(types)} on the CPU")
-    debug.cpu(f"{name} {' '.join(str(tuple(each.shape)) for each in inputs)} {' '.join(types)}")
+    shapes = " ".join(str(tuple(each.shape)) for each in inputs)
+    debug.cpu(f"{name} {shapes} {' '.join(types)}{_failure(why)}")
     try:
         return _on_host(op, device, args, kwargs)
     except Exception:
         undecided(op, args, kwargs)
         raise
+
+
+def _failure(why: BaseException | None) -> str:
+    """Return what a decomposition failed by, for people; nothing if a part of it merely is not native."""
+    while why is not None and why.__cause__ is not None:
+        why = why.__cause__
+    return "" if why is None or isinstance(why, NotNativeError) else f", after {why!r}"
 
 
 def _index(tensors: list[torch.Tensor], kwargs: dict[str, Any]) -> int | None:

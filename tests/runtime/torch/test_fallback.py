@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
 import echo_npu.torch
-from echo_npu.torch import NotNativeError
+from echo_npu.errors import DeviceClosedError, SimulatorError
+from echo_npu.torch import NotNativeError, decompositions
 from tests.runtime.torch.comparison import DEVICE, assert_native
 
 
@@ -98,6 +100,71 @@ def test_policies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ECHO_NPU_FALLBACK", "sometimes")
     with pytest.raises(ValueError, match="ECHO_NPU_FALLBACK"):
         x.digamma()
+
+
+class FailingDecomposition:
+    """A decomposition of logaddexp that raises an error until `error` is None."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error: Exception | None = error
+        self.whole = decompositions.table()[torch.ops.aten.logaddexp.default]
+
+    def __call__(self, *args: torch.Tensor) -> torch.Tensor:
+        if self.error is not None:
+            raise self.error
+        result: torch.Tensor = self.whole(*args)
+        return result
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> FailingDecomposition:
+    """Nothing is known of any operator, and the decomposition of logaddexp fails."""
+    made = FailingDecomposition(TypeError("a bug"))
+    monkeypatch.setattr(decompositions, "_verdicts", {})
+    monkeypatch.setattr(decompositions, "_causes", {})
+    monkeypatch.setitem(decompositions.table(), torch.ops.aten.logaddexp.default, made)
+    return made
+
+
+def on_the_cpu() -> bool:
+    """Return whether logaddexp runs on the CPU now."""
+    echo_npu.torch.reset_op_counts()
+    x = torch.ones(3, device=DEVICE)
+    torch.logaddexp(x, x)
+    return bool(echo_npu.torch.op_counts().get("aten::logaddexp", {}).get("cpu"))
+
+
+@pytest.mark.parametrize("error", [DeviceClosedError("closed"), SimulatorError("gone")], ids=repr)
+def test_a_failure_of_the_device_is_no_reason_for_the_cpu(
+    failing: FailingDecomposition, error: Exception
+) -> None:
+    failing.error = error
+    with pytest.raises(type(error)):
+        on_the_cpu()
+    failing.error = None
+    assert not on_the_cpu()
+
+
+def test_too_little_memory_decides_nothing(failing: FailingDecomposition) -> None:
+    failing.error = torch.OutOfMemoryError("full")
+    assert on_the_cpu()
+    failing.error = None
+    assert not on_the_cpu()
+
+
+def test_an_error_of_a_decomposition_is_the_cause_of_the_refusal(
+    failing: FailingDecomposition, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ECHO_NPU_DEBUG_LEVEL", "1")
+    assert on_the_cpu()
+    assert "aten::logaddexp (3,) (3,) float32, after TypeError('a bug')" in capfd.readouterr().err
+    monkeypatch.setenv("ECHO_NPU_FALLBACK", "error")
+    with pytest.raises(NotNativeError, match="aten::logaddexp of float32") as caught:
+        on_the_cpu()
+    cause = caught.value.__cause__
+    assert cause is failing.error
+    assert cause.__traceback__ is None  # its frames would keep their tensors
+    assert any(Path(__file__).name in note for note in cause.__notes__)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What became of the graphs that were compiled."""
 
+import itertools
 import sys
 import weakref
 from collections import Counter
@@ -12,8 +13,9 @@ from echo_npu.torch.compiled.graph import CompiledGraph
 _PACKAGE: Final = Path(__file__).parents[2]
 """Where the runtime lies, whose own functions TorchDynamo meets between graphs."""
 
-_graphs: list[weakref.ref[CompiledGraph]] = []
-_count = 0
+_numbers: Final = itertools.count()
+_graphs: Final[weakref.WeakValueDictionary[int, CompiledGraph]] = weakref.WeakValueDictionary()
+"""Those in use, by number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +43,9 @@ class GraphReport:
 
 def remember(graph: CompiledGraph) -> CompiledGraph:
     """Number a graph and list it as long as it is in use."""
-    global _count
-    graph.name = f"echo_npu::{graph.name}_{_count}"
-    _count += 1
-    _graphs.append(weakref.ref(graph))
+    number = next(_numbers)
+    graph.name = f"echo_npu::{graph.name}_{number}"
+    _graphs[number] = graph
     return graph
 
 
@@ -59,7 +60,6 @@ def forget() -> None:
 
 def compiled_graphs() -> list[GraphReport]:
     """Return a report of each graph that torch.compile made for the device and that is in use."""
-    found = [graph for each in _graphs if (graph := each()) is not None]
     return [
         GraphReport(
             each.name,
@@ -73,7 +73,7 @@ def compiled_graphs() -> list[GraphReport]:
             each.runs,
             tuple(each.obstacles),
         )
-        for each in found
+        for each in _graphs.values()
     ]
 
 

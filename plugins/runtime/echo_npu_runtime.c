@@ -3,6 +3,7 @@
 #include "echo_npu_runtime.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,21 +20,24 @@ static struct echo_npu_link links[ECHO_NPU_MAX_DEVICES];  // open where `memory`
 static _Thread_local int current;
 static _Thread_local char last_message[1024];
 
-static echoNpuError failed(echoNpuError error, const char *message) {
-    snprintf(last_message, sizeof last_message, "%s", message);
+__attribute__((format(printf, 2, 3))) static echoNpuError failed(echoNpuError error, const char *format, ...) {
+    va_list more;
+    va_start(more, format);
+    vsnprintf(last_message, sizeof last_message, format, more);
+    va_end(more);
     return error;
 }
 
 static echoNpuError translated(int status, const struct echo_npu_link *link) {
     switch (status) {
         case ECHO_NPU_OK: return echoNpuSuccess;
-        case ECHO_NPU_BAD_VERSION: return failed(echoNpuErrorVersion, link->message);
-        case ECHO_NPU_DEVICE_IN_USE: return failed(echoNpuErrorDeviceInUse, link->message);
-        case ECHO_NPU_OUT_OF_MEMORY: return failed(echoNpuErrorMemory, link->message);
-        case ECHO_NPU_BAD_ARGUMENT: return failed(echoNpuErrorArgument, link->message);
-        case ECHO_NPU_NOT_SUPPORTED: return failed(echoNpuErrorNotSupported, link->message);
-        case ECHO_NPU_DEVICE_FAILED: return failed(echoNpuErrorDevice, link->message);
-        default: return failed(echoNpuErrorServer, link->message);
+        case ECHO_NPU_BAD_VERSION: return failed(echoNpuErrorVersion, "%s", link->message);
+        case ECHO_NPU_DEVICE_IN_USE: return failed(echoNpuErrorDeviceInUse, "%s", link->message);
+        case ECHO_NPU_OUT_OF_MEMORY: return failed(echoNpuErrorMemory, "%s", link->message);
+        case ECHO_NPU_BAD_ARGUMENT: return failed(echoNpuErrorArgument, "%s", link->message);
+        case ECHO_NPU_NOT_SUPPORTED: return failed(echoNpuErrorNotSupported, "%s", link->message);
+        case ECHO_NPU_DEVICE_FAILED: return failed(echoNpuErrorDevice, "%s", link->message);
+        default: return failed(echoNpuErrorServer, "%s", link->message);
     }
 }
 
@@ -72,7 +76,7 @@ static unsigned device_of(const void *pointer) {
 // Open a device; the lock is held.
 static echoNpuError opened(unsigned device, struct echo_npu_link **found) {
     if (device >= ECHO_NPU_MAX_DEVICES)
-        return failed(echoNpuErrorArgument, "no such device");
+        return failed(echoNpuErrorArgument, "no device %u: no server has more than %d", device, ECHO_NPU_MAX_DEVICES);
     struct echo_npu_link *link = *found = &links[device];
     if (link->memory)
         return echoNpuSuccess;
@@ -86,12 +90,15 @@ static echoNpuError opened(unsigned device, struct echo_npu_link **found) {
 
 // The link of a range of device memory; the lock is held.
 static echoNpuError range(const void *pointer, uint64_t bytes, struct echo_npu_link **found) {
+    if (!is_device(pointer))
+        return failed(echoNpuErrorArgument, "%p is no device pointer", pointer);
     unsigned device = device_of(pointer);
-    if (!is_device(pointer) || device >= ECHO_NPU_MAX_DEVICES || !links[device].memory)
-        return failed(echoNpuErrorArgument, "not a pointer of an open device");
+    if (device >= ECHO_NPU_MAX_DEVICES || !links[device].memory)
+        return failed(echoNpuErrorArgument, "%p is a pointer of device %u, which is not open", pointer, device);
     *found = &links[device];
     if (!echo_npu_link_holds(&links[device], address_of(pointer), bytes))
-        return failed(echoNpuErrorArgument, "a range that leaves device memory");
+        return failed(echoNpuErrorArgument, "%p: %llu bytes leave the memory of device %u", pointer,
+                      (unsigned long long)bytes, device);
     return echoNpuSuccess;
 }
 
@@ -100,7 +107,8 @@ static echoNpuError ask(struct echo_npu_link *link, int kind, const void *data, 
     size_t got = 0;
     int status = echo_npu_link_ask(link, kind, &part, 1, answer, most, &got);
     if (!status && got != most)
-        return failed(echoNpuErrorServer, "an answer of another length");
+        return failed(echoNpuErrorServer, "the device server answers a request of kind %d with %zu bytes, expected %zu", kind,
+                      got, most);
     return translated(status, link);
 }
 
@@ -121,7 +129,7 @@ echoNpuError echoNpuSetDevice(int device) {
     if (error)
         return error;
     if (device < 0 || device >= count || device >= ECHO_NPU_MAX_DEVICES)
-        return failed(echoNpuErrorArgument, "no such device");
+        return failed(echoNpuErrorArgument, "no device %d: the server has %d", device, count);
     current = device;
     return echoNpuSuccess;
 }
@@ -184,10 +192,15 @@ static echoNpuError end_of_copy(void *end, size_t bytes, void **host) {
     return error;
 }
 
+static const char *side(const void *pointer) {
+    return is_device(pointer) ? "a device pointer" : "a host pointer";
+}
+
 echoNpuError echoNpuMemcpy(void *target, const void *source, size_t bytes, echoNpuMemcpyKind kind) {
     int found = 2 * is_device(source) + is_device(target);
     if (kind != echoNpuMemcpyDefault && (int)kind != found)
-        return failed(echoNpuErrorArgument, "the kind of copy contradicts the pointers");
+        return failed(echoNpuErrorArgument, "a copy of kind %d contradicts its pointers: the source, %p, is %s, the target, %p, is %s",
+                      (int)kind, source, side(source), target, side(target));
     void *to, *from;
     pthread_mutex_lock(&lock);
     echoNpuError error = end_of_copy(target, bytes, &to);
@@ -239,22 +252,51 @@ static struct echo_npu_tensor matrix(const void *pointer, int64_t columns, int64
     return tensor(pointer, echoNpuFloat32, columns, rows, 1, 4, row, row * (uint64_t)rows);
 }
 
-// Compute a node whose tensors are set: the result, then `sources` operands, whose pointers are given too.
-static echoNpuError compute(struct job *job, const char *op, uint32_t sources, const void *const *pointers) {
+// An argument of a function, with its name in echo_npu_runtime.h.
+struct argument {
+    const char *name;
+    const void *pointer;
+};
+
+// Whether all arguments are on one device.
+static echoNpuError together(const char *op, const struct argument *arguments, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_device(arguments[i].pointer))
+            return failed(echoNpuErrorArgument, "%s: %s, %p, is no device pointer", op, arguments[i].name, arguments[i].pointer);
+    for (uint32_t i = 1; i < count; i++)
+        if (device_of(arguments[i].pointer) != device_of(arguments[0].pointer))
+            return failed(echoNpuErrorArgument, "%s: the operands are not on one device: %s is on %u, %s on %u", op,
+                          arguments[0].name, device_of(arguments[0].pointer), arguments[i].name,
+                          device_of(arguments[i].pointer));
+    return echoNpuSuccess;
+}
+
+// Whether a tensor may have so many elements along an axis.
+static echoNpuError counted(const char *op, const char *name, int axis, int64_t elements) {
+    if (elements < 1 || elements >> MOST_COUNT_BITS)
+        return failed(echoNpuErrorArgument, "%s: %s has %lld elements along axis %d, the innermost one being 0", op, name,
+                      (long long)elements, axis);
+    return echoNpuSuccess;
+}
+
+// Compute a node whose tensors are set: the result, then `sources` operands. They are the arguments, in that order.
+static echoNpuError compute(struct job *job, const char *op, uint32_t sources, const struct argument *arguments) {
     struct echo_npu_link *link = NULL;
-    for (uint32_t i = 0; i <= sources; i++) {
-        if (!is_device(pointers[i]) || device_of(pointers[i]) != device_of(pointers[0]))
-            return failed(echoNpuErrorArgument, "the operands are not on one device");
-        for (int axis = 0; axis < ECHO_NPU_DIMENSIONS; axis++)
-            if (!job->tensors[i].elements[axis] || (job->tensors[i].elements[axis] | job->tensors[i].steps[axis]) >> MOST_COUNT_BITS)
-                return failed(echoNpuErrorArgument, "a size that cannot be");
-    }
+    echoNpuError error = together(op, arguments, 1 + sources);
+    for (uint32_t i = 0; i <= sources; i++)
+        for (int axis = 0; axis < ECHO_NPU_DIMENSIONS && !error; axis++) {
+            error = counted(op, arguments[i].name, axis, (int64_t)job->tensors[i].elements[axis]);
+            if (!error && job->tensors[i].steps[axis] >> MOST_COUNT_BITS)
+                error = failed(echoNpuErrorArgument, "%s: %s is larger than any device memory", op, arguments[i].name);
+        }
+    if (error)
+        return error;
     job->graph.nodes = 1;
     job->node.sources = sources;
     snprintf(job->node.op, sizeof job->node.op, "%s", op);
     size_t bytes = offsetof(struct job, tensors) + (1 + sources) * sizeof job->tensors[0];
     pthread_mutex_lock(&lock);
-    echoNpuError error = range(pointers[0], 0, &link);
+    error = range(arguments[0].pointer, 0, &link);
     if (!error)
         error = ask(link, ECHO_NPU_GRAPH, job, bytes, NULL, 0);
     pthread_mutex_unlock(&lock);
@@ -270,7 +312,7 @@ static int32_t word(float value) {
 echoNpuError echoNpuBatchMatMul(void *c, const void *a, const void *b, int64_t batch, int64_t m, int64_t k, int64_t n,
                                 echoNpuType type) {
     if (type < echoNpuFloat32 || type > echoNpuBFloat16)
-        return failed(echoNpuErrorArgument, "no such type");
+        return failed(echoNpuErrorArgument, "no type has the number %d", (int)type);
     // Unsigned: sizes that cannot be, which compute() refuses, may leave every type.
     uint64_t size = type_bytes[type], row_a = size * (uint64_t)k, row_b = size * (uint64_t)n, row_c = 4 * (uint64_t)n;
     struct job job = {0};
@@ -278,7 +320,7 @@ echoNpuError echoNpuBatchMatMul(void *c, const void *a, const void *b, int64_t b
     // The device takes b as [n, k] of any steps.
     job.tensors[1] = tensor(b, type, k, n, batch, row_b, size, row_b * (uint64_t)k);
     job.tensors[2] = tensor(a, type, k, m, batch, size, row_a, row_a * (uint64_t)m);
-    return compute(&job, "MUL_MAT", 2, (const void *[]){c, b, a});
+    return compute(&job, "MUL_MAT", 2, (const struct argument[]){{"c", c}, {"b", b}, {"a", a}});
 }
 
 echoNpuError echoNpuMatMul(void *c, const void *a, const void *b, int64_t m, int64_t k, int64_t n, echoNpuType type) {
@@ -287,29 +329,32 @@ echoNpuError echoNpuMatMul(void *c, const void *a, const void *b, int64_t m, int
 
 static echoNpuError binary(const char *op, void *c, const void *a, const void *b, int64_t count) {
     struct job job = {.tensors = {matrix(c, count, 1), matrix(a, count, 1), matrix(b, count, 1)}};
-    return compute(&job, op, 2, (const void *[]){c, a, b});
+    return compute(&job, op, 2, (const struct argument[]){{"c", c}, {"a", a}, {"b", b}});
 }
 
 static echoNpuError unary(const char *op, void *y, const void *x, float parameter, int64_t columns, int64_t rows) {
     struct job job = {.node.parameters[0] = word(parameter), .tensors = {matrix(y, columns, rows), matrix(x, columns, rows)}};
-    return compute(&job, op, 1, (const void *[]){y, x});
+    return compute(&job, op, 1, (const struct argument[]){{"y", y}, {"x", x}});
 }
 
 echoNpuError echoNpuAddTensor(void *c, const void *a, const void *b, float alpha, int64_t count) {
     void *scaled = c;
     if (alpha == 1.0f)
         return binary("ADD", c, a, b, count);
-    if (count < 1 || count >> MOST_COUNT_BITS)
-        return failed(echoNpuErrorArgument, "a size that cannot be");
+    echoNpuError error = together("ADD", (const struct argument[]){{"c", c}, {"a", a}, {"b", b}}, 3);
+    if (!error)
+        error = counted("ADD", "c", 0, count);
+    if (error)
+        return error;
     if (c == a) {  // a is still needed
         int before = current;
         current = (int)device_of(c);
-        echoNpuError error = echoNpuMalloc(&scaled, 4 * (size_t)count);
+        error = echoNpuMalloc(&scaled, 4 * (size_t)count);
         current = before;
         if (error)
             return error;
     }
-    echoNpuError error = echoNpuScale(scaled, b, alpha, count);
+    error = echoNpuScale(scaled, b, alpha, count);
     if (!error)
         error = binary("ADD", c, a, scaled, count);
     if (scaled != c)
@@ -353,11 +398,15 @@ echoNpuError echoNpuSoftmax(void *y, const void *x, int64_t rows, int64_t column
 }
 
 echoNpuError echoNpuRMSNorm(void *y, const void *x, const void *weight, float eps, int64_t rows, int64_t columns) {
-    echoNpuError error = unary("RMS_NORM", y, x, eps, columns, rows);
+    // Before y is written.
+    echoNpuError error =
+        together("RMS_NORM", (const struct argument[]){{"y", y}, {"x", x}, {"weight", weight}}, weight ? 3 : 2);
+    if (!error)
+        error = unary("RMS_NORM", y, x, eps, columns, rows);
     if (error || !weight)
         return error;
     struct job job = {.tensors = {matrix(y, columns, rows), matrix(y, columns, rows), matrix(weight, columns, 1)}};
-    return compute(&job, "MUL", 2, (const void *[]){y, y, weight});
+    return compute(&job, "MUL", 2, (const struct argument[]){{"y", y}, {"y", y}, {"weight", weight}});
 }
 
 echoNpuError echoNpuSDPA(void *out, const void *q, const void *k, const void *v, float scale, int64_t heads,
@@ -368,5 +417,5 @@ echoNpuError echoNpuSDPA(void *out, const void *q, const void *k, const void *v,
     job.tensors[1] = tensor(q, echoNpuFloat32, width, tokens, heads, 4, row, row * (uint64_t)tokens);
     job.tensors[2] = tensor(k, echoNpuFloat32, width, keys, kvHeads, 4, row, row * (uint64_t)keys);
     job.tensors[3] = tensor(v, echoNpuFloat32, width, keys, kvHeads, 4, row, row * (uint64_t)keys);
-    return compute(&job, "FLASH_ATTN_EXT", 3, (const void *[]){out, q, k, v});
+    return compute(&job, "FLASH_ATTN_EXT", 3, (const struct argument[]){{"out", out}, {"q", q}, {"k", k}, {"v", v}});
 }

@@ -154,9 +154,10 @@ def test_an_answer_of_another_length_is_an_error_and_the_next_one_is_found(
 ) -> None:
     answers = [answer(bytes(4)), answer(bytes(10_000)), answer(), number(64)]
     with scripted(path, [hello(), opened(), *answers]):
-        for _ in range(3):
+        for length in (4, 10_000, 0):
             assert allocate(own) == (SERVER, None)
-            assert own.echoNpuGetLastErrorMessage() == b"an answer of another length"
+            words = f"the device server answers a request of kind 4 with {length} bytes, expected 8"
+            assert own.echoNpuGetLastErrorMessage() == words.encode()
         assert allocate(own) == (0, 1 << 62 | 64)
         own.echoNpuReset()
 

@@ -89,7 +89,8 @@ def test_ranges_that_leave_device_memory_are_refused(library: ctypes.CDLL) -> No
             library.echoNpuMemset(place, 0, count(size)),
         ):
             assert error == ARGUMENT
-            assert b"leaves device memory" in library.echoNpuGetLastErrorMessage()
+            words = library.echoNpuGetLastErrorMessage().decode()
+            assert words.endswith(f"{size} bytes leave the memory of device 0")
 
 
 def test_a_pointer_of_no_open_device_is_refused(library: ctypes.CDLL) -> None:
@@ -112,7 +113,7 @@ def test_a_pointer_of_no_open_device_is_refused(library: ctypes.CDLL) -> None:
     assert not library.echoNpuReset()
     assert library.echoNpuMemcpy(here, held.pointer, count(4), 2) == ARGUMENT
     assert library.echoNpuFree(held.pointer) == ARGUMENT
-    assert b"not a pointer of an open device" in library.echoNpuGetLastErrorMessage()
+    assert b"device 0, which is not open" in library.echoNpuGetLastErrorMessage()
     assert not host.any()
 
 
@@ -210,8 +211,8 @@ def test_each_thread_has_a_device_and_a_message_of_its_own(library: ctypes.CDLL)
     thread = threading.Thread(target=other)
     thread.start()
     thread.join()
-    assert found == [b"", 0, b"not a pointer of an open device"]
-    assert library.echoNpuGetLastErrorMessage() == b"no such device"
+    assert found == [b"", 0, b"(nil) is no device pointer"]
+    assert library.echoNpuGetLastErrorMessage() == b"no device 2: the server has 2"
     library.echoNpuGetDevice(ctypes.byref(current))
     assert current.value == 1
 
@@ -267,7 +268,7 @@ def test_each_error_has_a_text_of_its_own(library: ctypes.CDLL) -> None:
 def test_a_type_that_there_is_not_is_refused(library: ctypes.CDLL, kind: int) -> None:
     (x,) = memories(library, random(4))
     assert library.echoNpuMatMul(x.pointer, x.pointer, x.pointer, *sizes(2, 2, 2), kind) == ARGUMENT
-    assert library.echoNpuGetLastErrorMessage() == b"no such type"
+    assert library.echoNpuGetLastErrorMessage() == f"no type has the number {kind}".encode()
 
 
 def test_a_norm_that_fails_multiplies_nothing(library: ctypes.CDLL) -> None:

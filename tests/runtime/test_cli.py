@@ -2,15 +2,21 @@
 
 import importlib.metadata
 import json
+import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+import rich.markup
+import typer
 from typer.testing import CliRunner
 
 import echo_npu
+from echo_npu.backends.cmodel import CmodelBackend
 from echo_npu.benchmark import measure
 from echo_npu.cli import app
 from echo_npu.device import Device
@@ -189,6 +195,41 @@ def test_info() -> None:
     facts = json.loads(out)
     assert facts["backends"] == ["asic", "cmodel", "fpga", "rtlfarm", "rtlmodel"]
     assert facts["capabilities"]["array_rows"] == 4
+
+
+def test_info_shows_the_card_and_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = {
+        "card": {"transport": "uio", "device": "/dev/uio0", "memory_physical_address": 0x7000_0000},
+        "simulator": {"pid": 4321, "log": "sim_build/[bold]/run.log", "waves": None},
+    }
+    monkeypatch.setattr(CmodelBackend, "info", lambda self: more)
+    status, out, _ = call("info", "--backend", "cmodel", "--config", "small")
+    assert status == 0
+    rows = {tuple(re.split(r" {2,}", line.strip())) for line in out.splitlines()}
+    assert rows >= {
+        ("card: transport", "uio"),
+        ("card: device", "/dev/uio0"),
+        ("card: memory physical address", "0x70000000"),
+        ("simulator: pid", "4321"),
+        ("simulator: log", "sim_build/[bold]/run.log"),
+    }
+    assert "None" not in out
+
+
+def _helps(command: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Return the help texts of a command, its parameters and the commands below it, with their places."""
+    yield name, command.help or ""
+    for each in command.params:
+        yield f"{name} {each.name}", getattr(each, "help", None) or ""
+    for below, inner in getattr(command, "commands", {}).items():
+        yield from _helps(inner, f"{name} {below}")
+
+
+def test_help_is_shown_as_it_is_written() -> None:
+    texts = dict(_helps(typer.main.get_command(app), "echo-npu"))
+    assert len(texts) > 100
+    for place, text in texts.items():
+        assert rich.markup.render(text).plain == text, place
 
 
 def test_help_defines_the_figures() -> None:

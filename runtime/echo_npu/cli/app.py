@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 import echo_npu
@@ -70,7 +70,15 @@ def info(backend: Backend = None, config: Config = "default", as_json: AsJson = 
         table.add_row(name.replace("_", " "), ", ".join(value) if name == "data_types" else text)
     for name, region in facts["memory"].items():
         table.add_row(f"{name} memory", f"0x{region['base']:08x}, {region['size'] >> 20} MiB")
-    Console().print(table)
+    for group in ("card", "simulator"):
+        for name, value in facts.get(group, {}).items():
+            if value is not None:
+                table.add_row(f"{group}: {name.replace('_', ' ')}", escape(_shown_fact(name, value)))
+    table_console().print(table)
+
+
+def _shown_fact(name: str, value: object) -> str:
+    return f"0x{value:08x}" if name.endswith("address") and isinstance(value, int) else str(value)
 
 
 @app.command(context_settings={"ignore_unknown_options": True})  # so that -3 is read as an illegal dimension

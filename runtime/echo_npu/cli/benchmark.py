@@ -54,7 +54,7 @@ def gemm(
         typer.Option("--shape", metavar="MxKxN", help="A shape of your own; again for several."),
     ] = None,
     trans_b: Annotated[
-        bool, typer.Option("--trans-b", help="The right operand is stored as [n, k], not [k, n].")
+        bool, typer.Option("--trans-b", help="The right operand is stored transposed, n x k.")
     ] = False,
     check_limit: Annotated[
         int | None,

@@ -23,7 +23,7 @@ def perplexity_command(
     ] = None,
     layers: Layers = None,
     half: Half = False,
-    backend: Annotated[str, typer.Option(help="cmodel or rtlmodel.")] = "cmodel",
+    backend: Annotated[str, typer.Option(help="One that `info` lists. Default: cmodel.")] = "cmodel",
     config: Config = "default",
     as_json: AsJson = False,
 ) -> None:

@@ -16,8 +16,8 @@ from echo_npu.benchmark.summary import summarize
 from echo_npu.driver.capabilities import Capabilities
 from echo_npu.spec.data_types import DataType
 from tb.committed_cycles import CommittedCycles
+from tb.repository import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "performance.md"
 PICTURE: Final = ROOT / "docs" / "bench.svg"
 COMMAND: Final = "make bench UPDATE=1"

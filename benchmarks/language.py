@@ -11,14 +11,13 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from rich.console import Console
 
 import echo_npu
-from echo_npu.cli.chat import RING_SLOTS
+from echo_npu.cli.support import LANGUAGE_RING_SLOTS
 from echo_npu.language.generator import GenerationStep, TextGenerator
 from echo_npu.language.network import CHUNK, Network
 from echo_npu.language.perplexity import nats, perplexity
@@ -28,8 +27,8 @@ from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.report import ProgressBar
 from spec.marked_page import replace_part
 from tb.committed_cycles import UPDATE_VARIABLE
+from tb.repository import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "language_model.md"
 TEXT: Final = ROOT / "LICENSE"
 COMMAND: Final = "make bench-lm UPDATE=1"
@@ -57,7 +56,7 @@ SCORED: Final = 2048
 @contextmanager
 def network(backend: str, model: GgufModel, context: int, *, every_logit: bool = False) -> Iterator[Network]:
     """Open a device and bring the model to it."""
-    with echo_npu.open(backend, ring_slots=RING_SLOTS) as device:
+    with echo_npu.open(backend, ring_slots=LANGUAGE_RING_SLOTS) as device:
         yield Network(device, model, context=context, every_logit=every_logit)
 
 

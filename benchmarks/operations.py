@@ -24,12 +24,13 @@ from echo_npu.device import Device
 from echo_npu.models.report import ProgressBar
 from spec.marked_page import replace_part
 from tb.committed_cycles import UPDATE_VARIABLE
+from tb.repository import ROOT
 
 Shape: TypeAlias = tuple[int, ...]
 Run: TypeAlias = Callable[[Device, list[Any]], Any]
 
 CONFIG: Final = "default"
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "ops.md"
+PAGE: Final = ROOT / "docs" / "ops.md"
 COMMAND: Final = "make bench-ops UPDATE=1"
 COMMITTED: Final = Path(__file__).with_name("operations.json")
 

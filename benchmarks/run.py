@@ -36,9 +36,10 @@ from echo_sim.numerals import Whole
 from spec.marked_page import replace_part
 from tb.committed_cycles import UPDATE_VARIABLE
 from tb.report import pictures
+from tb.repository import ROOT
 from tb.revision import revision
 
-OUTPUT = committed.ROOT / "sim_build" / "bench"
+OUTPUT = ROOT / "sim_build" / "bench"
 
 GEMM = "gemm"
 GROUPS = (GEMM, TRANSPOSED, ATTENTION)

@@ -32,8 +32,8 @@ from echo_npu.device import Device
 from echo_npu.model.memory import DeviceMemory
 from echo_sim import build, run
 from echo_sim.designs import bare_design, public_design
+from tb.repository import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 BARE_MAIN: Final = ROOT / "benchmarks" / "sim_speed_bare.cpp"
 COCOTB_MODULE: Final = "benchmarks.sim_speed_cocotb"
 COCOTB_TIMEOUT_S: Final = 1800.0

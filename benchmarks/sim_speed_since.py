@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from echo_sim.build import BuildError
+from tb.repository import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 TREES: Final = ROOT / "sim_build" / "since"
 """The trees of earlier commits, each named after its commit."""
 

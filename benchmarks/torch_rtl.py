@@ -10,7 +10,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -19,8 +18,8 @@ from torch.nn import functional
 
 import echo_npu.torch
 from echo_npu.errors import BackendError
+from tb.repository import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 EXAMPLES: Final = ROOT / "examples" / "torch"
 WARM: Final = 3
 """Steps that make launch plans and load programs, before what is measured."""

@@ -10,7 +10,6 @@ Exit status: 0 measured; 1 a result is wrong, or the device failed.
 
 import argparse
 import os
-from pathlib import Path
 from typing import Final
 
 import torch
@@ -22,8 +21,8 @@ from benchmarks import torch_database, torch_launch, torch_rtl, torch_steps
 from echo_npu.models.report import ProgressBar
 from spec.marked_page import replace_part
 from tb.committed_cycles import UPDATE_VARIABLE
+from tb.repository import ROOT
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "pytorch.md"
 COMMAND: Final = "make bench-torch UPDATE=1"
 QUICK: Final = 3

@@ -17,14 +17,13 @@ sys.path.insert(0, str(ROOT))
 from pyslang import driver as slang  # noqa: E402
 
 from echo_sim.config import PIPELINE, NpuConfig, config_names, load_config  # noqa: E402
-from echo_sim.designs import npu_design, read_file_list  # noqa: E402
+from echo_sim.designs import TOP, npu_design, read_file_list  # noqa: E402
 from echo_sim.places import WAIVERS  # noqa: E402
 from echo_sim.tools import ToolMissingError, find_python_tool, find_verilator  # noqa: E402
 from scripts import memories  # noqa: E402
 from scripts.comb_paths import combinational_paths  # noqa: E402
 from tb.results import CampaignResult, Item  # noqa: E402
 
-TOP = "npu_top"
 FILE_LIST = Path("rtl/npu.f")
 # Yosys of pip sees its working folder only, and a check that is killed leaves its files behind.
 SCRATCH = ROOT / "sim_build" / "lint"

@@ -24,7 +24,6 @@ from echo_sim.numerals import Whole
 from scripts.llama_build import (
     PLACE,
     PLUGIN,
-    ROOT,
     LlamaError,
     build_ggml,
     build_libraries,
@@ -32,6 +31,7 @@ from scripts.llama_build import (
     sources,
 )
 from spec.marked_page import replace_part
+from tb.repository import ROOT
 
 PAGE: Final = ROOT / "docs" / "llama_cpp.md"
 SAMPLE: Final = ROOT / "scripts" / "llama_sample.txt"

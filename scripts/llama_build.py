@@ -19,7 +19,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+from tb.repository import ROOT
+
 PLACE: Final = ROOT / "sim_build" / "llama"
 PLUGIN: Final = PLACE / "libggml-echo-npu.so"
 TRIED: Final = "0.3.36"

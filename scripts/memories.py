@@ -3,10 +3,10 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
+from tb.repository import ROOT
+
 PAGE = ROOT / "docs" / "integration.md"
 CELLS = ("ram_1r1w",)
 """Modules of rtl/cells that stand for a technology's macros, whose read is registered."""

@@ -176,7 +176,10 @@ def python_text(top: AddrmapNode) -> str:
             values += [f"count={register.n_elements}", f"stride={register.array_stride}"]
         out.append(f'        "{register.inst_name}": Register({", ".join(values)}),')
     counters = [register.inst_name for register in counters_of(top)]
-    out += ["    }", ")", '"""Every register by name."""', "", "COUNTERS: tuple[str, ...] = ("]
+    out += ["    }", ")", '"""Every register by name."""', ""]
+    out += ["NAMES = MappingProxyType({each.offset: name for name, each in REGISTERS.items()})"]
+    out += ['"""Names of the registers by the offset of their first word."""', ""]
+    out += ["COUNTERS: tuple[str, ...] = ("]
     out += [f'    "{name}",' for name in counters]
     out += [")", '"""Names of the 64-bit performance counters, in address order."""']
     return "\n".join(out) + "\n"

@@ -9,7 +9,7 @@ from typing import Final
 
 from echo_sim.build import build
 from echo_sim.config import NpuConfig
-from echo_sim.designs import read_file_list
+from echo_sim.designs import TOP, read_file_list
 from echo_sim.places import RTL, WAIVERS
 from echo_sim.random_config import draw_config, random_config
 from echo_sim.tools import find_verilator
@@ -41,7 +41,7 @@ def lint(config: NpuConfig) -> str:
                 "-Wall",
                 "--assert",
                 "--top-module",
-                "npu_top",
+                TOP,
             ),
             *(f"-I{folder}" for folder in (RTL, *includes)),
             *(f"-G{name}={value}" for name, value in config.parameters().items()),

@@ -25,13 +25,15 @@
 #endif
 static_assert(GGML_MAX_DIMS == ECHO_NPU_DIMENSIONS && GGML_MAX_SRC <= ECHO_NPU_MAX_SOURCES, "tensors of another form");
 static_assert(GGML_MAX_OP_PARAMS == ECHO_NPU_PARAMETER_WORDS * sizeof(int32_t), "parameters of another size");
+static_assert(QK8_0 == ECHO_NPU_BLOCK_VALUES && QK4_0 == ECHO_NPU_BLOCK_VALUES && QK4_1 == ECHO_NPU_BLOCK_VALUES,
+              "blocks of another size");
 
 namespace {
 
 constexpr uint64_t device_bit = uint64_t(1) << 62;  // of a device pointer: no host pointer has it
 constexpr int address_bits = 40;
-constexpr size_t alignment = 64;
-constexpr size_t kept_graphs = 8;  // as many as the server keeps
+// Of the smallest region that device memory has. A buffer lies in one region, and ggml divides tensors among several.
+constexpr size_t least_region = size_t(256) << 20;
 
 // --- types and names --------------------------------------------------------------------------------------------------
 
@@ -543,11 +545,11 @@ ggml_backend_buffer_t type_allocate(ggml_backend_buffer_type_t type, size_t size
 }
 
 size_t type_alignment(ggml_backend_buffer_type_t) {
-    return alignment;
+    return ECHO_NPU_TILE_ALIGNMENT;
 }
 
 size_t type_most(ggml_backend_buffer_type_t) {
-    return (size_t(256) << 20) - alignment;
+    return least_region - ECHO_NPU_TILE_ALIGNMENT;
 }
 
 size_t type_bytes(ggml_backend_buffer_type_t, const ggml_tensor * tensor) {
@@ -631,6 +633,10 @@ ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph * graph) {
     }
     if (!head.nodes)
         return GGML_STATUS_SUCCESS;
+    if (head.nodes > ECHO_NPU_MAX_NODES) {
+        std::fprintf(stderr, "%s: a graph of %u nodes, at most %u\n", owner->name.c_str(), head.nodes, ECHO_NPU_MAX_NODES);
+        return GGML_STATUS_FAILED;
+    }
     std::lock_guard<std::mutex> guard(owner->lock);
     if (!owner->ready())
         return GGML_STATUS_FAILED;
@@ -654,7 +660,7 @@ ggml_status backend_compute(ggml_backend_t backend, ggml_cgraph * graph) {
         append(request, head);
         request += nodes;
         status = owner->ask(ECHO_NPU_GRAPH, request);
-        if (kept.size() >= kept_graphs)
+        if (kept.size() >= ECHO_NPU_MOST_GRAPHS)
             kept.erase(kept.begin());
         kept.emplace_back(head.key, std::move(nodes));
     }

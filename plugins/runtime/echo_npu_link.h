@@ -15,9 +15,6 @@ extern "C" {
 // Beside the statuses of an answer: the server does not run, or has ended.
 #define ECHO_NPU_NO_SERVER (-1)
 
-// No server has more.
-#define ECHO_NPU_MAX_DEVICES 64
-
 struct echo_npu_link {
     int fd;                 // -1 once the connection has ended
     unsigned devices;       // of the server
@@ -35,12 +32,14 @@ int echo_npu_link_connect(struct echo_npu_link *link, int start);
 // Take a device. Return a status.
 int echo_npu_link_open(struct echo_npu_link *link, unsigned device);
 
-// Send a request of several parts and wait for its answer, of which at most `most` bytes are stored; *got is its length.
-// Return a status.
+// A part of a request.
 struct echo_npu_part {
     const void *data;
     size_t bytes;
 };
+
+// Send a request of several parts and wait for its answer, of which at most `most` bytes are stored; *got is its length.
+// Return a status.
 int echo_npu_link_ask(struct echo_npu_link *link, int kind, const struct echo_npu_part *parts, size_t count, void *answer,
                       size_t most, size_t *got);
 

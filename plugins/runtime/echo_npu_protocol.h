@@ -10,6 +10,10 @@
 #define ECHO_NPU_MAX_MESSAGE (1u << 26)
 #define ECHO_NPU_MAX_NODES (1u << 16)
 #define ECHO_NPU_MAX_SOURCES 10
+// Of a server.
+#define ECHO_NPU_MAX_DEVICES 64
+// That a server keeps for a client.
+#define ECHO_NPU_MOST_GRAPHS 8
 #define ECHO_NPU_DIMENSIONS 4
 #define ECHO_NPU_PARAMETER_WORDS 16
 

@@ -5,9 +5,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from echo_sim.config import LOCKSTEP, load_config
 from echo_sim.places import BOARD, CHECKERS, OWN_RTL, RTL, WAIVERS
+
+TOP: Final = "npu_top"
+"""The NPU's top module."""
 
 
 class FileListError(ValueError):
@@ -174,7 +178,7 @@ def public_design(config: str) -> Design:
     hardware = load_config(config)
     return Design(
         name=f"{hardware.name}{tree_tag(RTL)}-public",
-        top="npu_top",
+        top=TOP,
         sources=sources,
         parameters=hardware.parameters(),
         defines=hardware.defines(),

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from echo_sim.tools import find_python_tool, find_verilator
-from scripts.ip.generate import ROOT, version
+from scripts.ip.generate import version
+from tb.repository import ROOT
 
 BUILD = ROOT / "sim_build" / "fusesoc"
 

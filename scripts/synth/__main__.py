@@ -23,10 +23,11 @@ from echo_sim.tools import ToolMissingError
 from scripts.synth import report
 from scripts.synth.arguments import WRONG_ARGUMENTS, SingleModule, names, single_module, tell
 from scripts.synth.blocks import Block
-from scripts.synth.flow import ROOT, TARGETS, SynthesisError, elaborate, elaborate_module
+from scripts.synth.flow import TARGETS, SynthesisError, elaborate, elaborate_module
 from scripts.synth.liberty import LibertyError, Library, read_library
 from scripts.synth.measure import MeasuredBlock, measure, selected
 from spec.marked_page import marks, replace_part
+from tb.repository import ROOT
 from tb.revision import revision
 
 INSTALLED = Path("/usr/share/qflow/tech/osu018/osu018_stdcells.lib")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from echo_sim.designs import TOP
 from scripts.memories import LARGEST
 
-TOP = "npu_top"
 CLOCK_GATE = "clock_gate"
 """A technology's own cell takes its place, so it is no part of a path."""
 

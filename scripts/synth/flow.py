@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from echo_sim.config import NpuConfig
-from echo_sim.designs import read_file_list
+from echo_sim.designs import TOP, read_file_list
 from echo_sim.tools import find_python_tool
-from scripts.synth.blocks import TOP, Block, blocks_of
+from scripts.synth.blocks import Block, blocks_of
 from tb.netlist.mapping import TO_GATES
+from tb.repository import ROOT
 from tb.whole_files import write_whole
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 WORK = ROOT / "sim_build" / "synth"
 FILE_LIST = "npu.f"
 """Name of the NPU's file list, in rtl/."""

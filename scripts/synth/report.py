@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from scripts.synth.blocks import TOP, Block, counts_below
+from echo_sim.designs import TOP
+from scripts.synth.blocks import Block, counts_below
 from scripts.synth.measure import RESOURCES, MeasuredBlock
+from tb.repository import ROOT
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "silicon.md"
+PAGE = ROOT / "docs" / "silicon.md"
 MEANT_NS = 15.6
 """Longest path that every block is meant to have in osu018, in ns."""
 NOT_RUN = "not run"

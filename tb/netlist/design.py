@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from echo_sim.config import load_config
-from echo_sim.designs import Design, npu_design, tree_tag
+from echo_sim.designs import TOP, Design, npu_design, tree_tag
 from echo_sim.places import RTL
-from tb.netlist.synthesis import CLOCK_GATE, TOP, netlist
+from tb.netlist.synthesis import CLOCK_GATE, netlist
 
 GATES = Path(__file__).with_name("gates.cpp")
 _PORT = re.compile(r"^ *(input|output) +logic +(?:\[[^\]]*\] *)?(\w+),?(?: *//.*)?$", re.MULTILINE)

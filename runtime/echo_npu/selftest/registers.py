@@ -10,7 +10,6 @@ from echo_npu.selftest.records import SelfTestError
 from echo_npu.spec import registers as regs
 from echo_sim.config import load_config
 
-_NAMES = {register.offset: name for name, register in regs.REGISTERS.items()}
 _BITS = {
     **STORED_BITS,
     **{regs.CMD_WINDOW + 4 * word: 0xFFFF_FFFF for word in range(regs.REGISTERS["CMD_WINDOW"].count)},
@@ -18,7 +17,7 @@ _BITS = {
 
 
 def _name(offset: int) -> str:
-    return _NAMES.get(offset, f"CMD_WINDOW[{(offset - regs.CMD_WINDOW) // 4}]")
+    return regs.NAMES.get(offset, f"CMD_WINDOW[{(offset - regs.CMD_WINDOW) // 4}]")
 
 
 def _walking(bit: int, offset: int) -> int:

@@ -15,6 +15,8 @@ MAX_MESSAGE: Final = 1 << 26
 MAX_NODES: Final = 1 << 16
 """Most nodes of a graph."""
 MAX_SOURCES: Final = 10
+MOST_LENT: Final = 64
+"""Most devices of a server."""
 DIMENSIONS: Final = 4
 PARAMETER_WORDS: Final = 16
 
@@ -34,13 +36,13 @@ GRAPH: Final = struct.Struct("<QII")
 """Request: key, nodes, flags. The nodes follow."""
 NUMBER: Final = struct.Struct("<Q")
 COUNTERS: Final = struct.Struct("<QQQ")
-"""Answer: busy cycles, commands, doorbells of graphs."""
+"""Answer: busy cycles, commands, graphs run."""
 TENSOR: Final = struct.Struct("<8sQ4q4QQ4qQQ")
 """Type (text; empty: no tensor), flags, elements of each dimension, bytes between them, address; of a part of
 a tensor in blocks, elements of the whole one and bytes from its start, as a file counts them, else zeros;
 bytes of an element of a type that the device only moves, else 0."""
 NODE: Final = struct.Struct("<32s16iII")
-"""GraphOperation (text), parameters, number of sources, zero. The destination and the sources follow."""
+"""Operation (text), parameters, number of sources, zero. The destination and the sources follow."""
 
 
 class RequestKind(IntEnum):

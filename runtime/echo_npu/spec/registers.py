@@ -199,6 +199,9 @@ REGISTERS: MappingProxyType[str, Register] = MappingProxyType(
 )
 """Every register by name."""
 
+NAMES = MappingProxyType({each.offset: name for name, each in REGISTERS.items()})
+"""Names of the registers by the offset of their first word."""
+
 COUNTERS: tuple[str, ...] = (
     "CYCLES",
     "BUSY_CYCLES",

@@ -531,7 +531,7 @@ def test_a_device_whose_memory_the_host_does_not_share_is_refused(
     with ServerClient(server_path) as client:
         with monkeypatch.context() as patched:
             patched.setattr(CmodelBackend, "shared_memory", None)
-            with pytest.raises(AnswerError, match="cmodel cannot be lent.* does not share") as caught:
+            with pytest.raises(AnswerError, match=r"cmodel cannot be lent.* does not share") as caught:
                 client.open()
             assert caught.value.status == AnswerStatus.DEVICE_FAILED
         works(client.open())

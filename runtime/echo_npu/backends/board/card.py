@@ -58,7 +58,6 @@ def _offsets(*, readable: bool) -> Iterator[int]:
 
 _READABLE: Final = frozenset(_offsets(readable=True))
 _WRITABLE: Final = frozenset(_offsets(readable=False))
-_NAMES: Final = {register.offset: name for name, register in regs.REGISTERS.items()}
 
 
 class CardBackend(Backend):
@@ -132,7 +131,7 @@ class CardBackend(Backend):
                 )
             raise NpuCardIdentityError(
                 device,
-                f"register {_NAMES[offset]} reads 0x{value:08x}; configuration {config.name} has "
+                f"register {regs.NAMES[offset]} reads 0x{value:08x}; configuration {config.name} has "
                 f"0x{expected:08x}. Open the device with the configuration that the card was built from",
             )
 

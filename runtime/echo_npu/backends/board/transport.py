@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from echo_npu.spec.registers import REGISTERS
+
+WINDOW_BYTES: Final = max(each.offset + each.width // 8 for each in REGISTERS.values())
+"""From the start of the register window to the end of its last register."""
 
 
 class Transport(ABC):

@@ -14,15 +14,13 @@ from echo_npu.backends.board.events import take_event
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.locking import lock_card
 from echo_npu.backends.board.transfers import PAGE, WordMap, chunk_size, failed, move, opened, retried
-from echo_npu.backends.board.transport import Transport
+from echo_npu.backends.board.transport import WINDOW_BYTES, Transport
 from echo_npu.errors import NpuCardError
-from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE, REGISTERS
 
 _COUNT_BYTES: Final = 4  # of interrupts, in reads; of 1 for "enable", in writes
 _LINE: Final = 64  # bytes of a cache line, and of a command's slot in the ring
 _ENABLE: Final = (1).to_bytes(_COUNT_BYTES, "little")
-_WINDOW_END: Final = max(each.offset + each.width // 8 for each in regs.REGISTERS.values())
 
 
 class UioTransport(Transport):
@@ -57,10 +55,10 @@ class UioTransport(Transport):
         size = self._fact(f"{folder}/size")
         start = self._fact(f"{folder}/offset") + registers
         end = min(start + REGISTERS.size, size)
-        if end - start < _WINDOW_END:
+        if end - start < WINDOW_BYTES:
             raise NpuCardError(
                 self.device,
-                f"its first map has {size} bytes: no register window of {_WINDOW_END} fits at {start}",
+                f"its first map has {size} bytes: no register window of {WINDOW_BYTES} fits at {start}",
             )
         try:
             view = self._files.map(self._fd, -(-end // PAGE) * PAGE, 0)

@@ -19,17 +19,15 @@ from echo_npu.backends.board import vfio_calls as vfio
 from echo_npu.backends.board.events import take_event
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.transfers import WordFile, lost, move, opened, retried
-from echo_npu.backends.board.transport import Transport
+from echo_npu.backends.board.transport import WINDOW_BYTES, Transport
 from echo_npu.backends.board.vfio_calls import VfioCall
 from echo_npu.errors import NpuCardBusyError, NpuCardError, NpuCardMissingError, NpuCardPermissionError
-from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
 
 _CONTAINER: Final = "/dev/vfio/vfio"
 _COMMAND: Final = 4  # offset of the PCI command register
 _MEMORY_AND_MASTER: Final = 0b110
 _COUNTER_BYTES: Final = 8  # of an eventfd
-_WINDOW_END: Final = max(each.offset + each.width // 8 for each in regs.REGISTERS.values())
 
 
 class VfioTransport(Transport):
@@ -64,7 +62,7 @@ class VfioTransport(Transport):
                 "the device", group, VfioCall.GROUP_GET_DEVICE_FD, bytearray(device.encode() + b"\0")
             )
             stack.callback(files.close, self._fd)
-            window = self._region(bar, registers + _WINDOW_END) + registers
+            window = self._region(bar, registers + WINDOW_BYTES) + registers
             self._config = self._region(vfio.PCI_CONFIG_REGION, _COMMAND + 2)
             # Calls, not a map: an access through a map would kill the process when the device has gone.
             self._words = WordFile(files, device, self._fd, window)

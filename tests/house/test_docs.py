@@ -247,7 +247,7 @@ def _environment(folder: str) -> set[str]:
 
 
 def test_server_page_has_the_real_limits() -> None:
-    page, header = _text("docs/server.md"), _text("plugins/runtime/echo_npu_link.h")
+    page, header = _text("docs/server.md"), _text("plugins/runtime/echo_npu_protocol.h")
     (lent,) = re.findall(r"#define ECHO_NPU_MAX_DEVICES (\d+)", header)
     for sentence in (
         f"| HELLO | version u32: {protocol.VERSION}; zero u32 |",

@@ -454,6 +454,28 @@ void forget_all() {
     forget_host();
 }
 
+// All registers are at their first values.
+void begins_anew() {
+    forget_all();
+    mode = mRun;
+    retired = taken = head = tail = 0;
+    size = 2 + draw(chance(60) ? 9 : chance(50) ? 200 : kMostSlots - 2);
+    watchdog = chance(70) ? 0 : 3 + draw(60);
+}
+
+// The reset of the whole device, in the midst of anything. It empties program memory, so that loads go beyond its loaded
+// part again.
+void resets_all() {
+    begins_anew();
+    reset_clocks = 1 + int(draw(4));
+    programs = Programs(), promised = 0;
+    matrix_work.clear();
+    vector_work.clear();
+    beats.clear();
+    odd = cleared = abort_seen = was_oldest = retired_before = false;
+    quiet = 0;
+}
+
 uint32_t latency() { return chance(60) ? 1 + draw(6) : 1 + draw(60); }
 
 // ---- inputs ----
@@ -1078,14 +1100,10 @@ extern "C" int cp_check(const svBitVecVal* pulses_in, const svBitVecVal* levels_
         head = tail;
     } else if (reset_done) {
         demand(mode == mReset && in.idle, "reset_done_o");
-        forget_all();
-        mode = mRun;
-        retired = taken = head = tail = 0;
-        size = 2 + draw(chance(60) ? 9 : chance(50) ? 200 : kMostSlots - 2);
-        watchdog = chance(70) ? 0 : 3 + draw(60);
-        // A reset of the whole device empties program memory, so that loads go beyond its loaded part again.
-        if (chance(10)) reset_clocks = 1 + draw(4), programs = Programs(), promised = 0;
+        begins_anew();
+        if (chance(10)) resets_all();
     }
+    if (reset_clocks == 0 && draw(4000) == 0) resets_all();
     if (mode != mRun) forget_host();
     state_before = state;
     was_running = running;

@@ -15,6 +15,9 @@ from tb.testbench import DEFAULT_TIMING, NpuTestbench, npu_test
 from tests.commands.cycles import busy_cycles, compare_cycles, spent, timed
 from tests.commands.products import MatmulTrial
 
+WRITE_BUFFER_BEATS = 64
+"""Beats of results that wait for the bus."""
+
 
 def workloads(tb: NpuTestbench) -> dict[str, list[Packet]]:
     """Return the commands with exact cycle numbers; each runs alone, through the window."""
@@ -86,9 +89,10 @@ async def test_macs_of_every_type(tb: NpuTestbench, dtype: DataType) -> None:
 
 def streams_of_each_engine(tb: NpuTestbench) -> dict[str, list[Packet]]:
     """Return commands whose time is that of their operands, or of their results, on the bus."""
-    # The array runs ahead of memory by what its accumulators hold, the lanes by eight vectors.
-    size = tb.config.array_rows
-    count = max(2 * tb.config.acc_entries * tb.config.array_cols, 4 * 8 * tb.config.vector_length)
+    # The array runs ahead of memory by what its accumulators and the write buffer hold, the lanes by eight
+    # vectors.
+    size, held = tb.config.array_rows, WRITE_BUFFER_BEATS * tb.config.data_width // 32
+    count = 4 * max(tb.config.acc_entries * tb.config.array_cols + held, 8 * tb.config.vector_length)
     a, b = tb.place(tb.floats(count)), tb.place(tb.floats(count), "weight")
     # K is 1: little to read and much to write. A command that is to wait for operands has it the other way.
     wide = matmul_packets(a, b, tb.destination(4 * count), size, 1, count // size)

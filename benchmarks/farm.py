@@ -37,9 +37,8 @@ from echo_npu.backends.rtlfarm.options import FarmOptions
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO
 from echo_npu.backends.rtlfarm.pool import Load
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
-from echo_npu.cli.support import LANGUAGE_RING_SLOTS
 from echo_npu.language.generator import TextGenerator
-from echo_npu.language.network import Network
+from echo_npu.language.network import RING_SLOTS, Network
 from echo_npu.models.extras import smollm2_file
 from echo_npu.models.gguf_model import GgufModel
 from spec.marked_page import replace_part
@@ -232,7 +231,7 @@ def measure(model: GgufModel, tokens: int) -> FarmCosts:
         return found[0]
 
     backend = RtlfarmBackend(CONFIG, FarmOptions(), workers)
-    with echo_npu.Device(backend, ring_slots=LANGUAGE_RING_SLOTS) as device:
+    with echo_npu.Device(backend, ring_slots=RING_SLOTS) as device:
         answer = _answer(device, model, tokens)
         next(answer)
         device.wait()
@@ -251,7 +250,7 @@ def measure(model: GgufModel, tokens: int) -> FarmCosts:
 
 def _bare(model: GgufModel, tokens: int) -> float:
     """Return the processor time of a token on the functional model alone, in seconds."""
-    with echo_npu.open("cmodel", config=CONFIG, ring_slots=LANGUAGE_RING_SLOTS) as device:
+    with echo_npu.open("cmodel", config=CONFIG, ring_slots=RING_SLOTS) as device:
         answer = _answer(device, model, tokens)
         next(answer)
         began = time.process_time()
@@ -298,14 +297,12 @@ def wall_times(model: GgufModel, tokens: int, turns: int) -> list[WallTime]:
         for jobs in WAYS:
             own, busy, began = sum(os.times()[:4]), _busy_s(), time.perf_counter()
             if jobs:
-                with echo_npu.open(
-                    "rtlfarm", config=CONFIG, jobs=jobs, ring_slots=LANGUAGE_RING_SLOTS
-                ) as device:
+                with echo_npu.open("rtlfarm", config=CONFIG, jobs=jobs, ring_slots=RING_SLOTS) as device:
                     list(_answer(device, model, tokens))
             else:
                 with (
-                    echo_npu.open("rtlmodel", config=CONFIG, ring_slots=LANGUAGE_RING_SLOTS) as device,
-                    echo_npu.open("cmodel", config=CONFIG, ring_slots=LANGUAGE_RING_SLOTS) as twin,
+                    echo_npu.open("rtlmodel", config=CONFIG, ring_slots=RING_SLOTS) as device,
+                    echo_npu.open("cmodel", config=CONFIG, ring_slots=RING_SLOTS) as twin,
                 ):
                     list(_answer(device, model, tokens, twin))
             seconds = time.perf_counter() - began

@@ -29,9 +29,8 @@ from echo_npu.backends.rtlfarm.options import FarmOptions
 from echo_npu.backends.rtlfarm.pool import LocalWorkers
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlfarm.totals import Interval, Totals
-from echo_npu.cli.support import LANGUAGE_RING_SLOTS
 from echo_npu.language.generator import TextGenerator
-from echo_npu.language.network import Network
+from echo_npu.language.network import RING_SLOTS, Network
 from echo_npu.models.extras import smollm2_file
 from echo_npu.models.gguf_model import GgufModel
 from spec.marked_page import replace_part
@@ -118,7 +117,7 @@ def simulate(
         return LocalWorkers(config, options.simulation(), options.jobs, keep, on_failure, first)
 
     backend = RtlfarmBackend(config, options, workers)
-    with echo_npu.Device(backend, ring_slots=LANGUAGE_RING_SLOTS) as device:
+    with echo_npu.Device(backend, ring_slots=RING_SLOTS) as device:
         load(device)
         device.wait()
         cycles = backend.cycles

@@ -17,9 +17,8 @@ import numpy as np
 from rich.console import Console
 
 import echo_npu
-from echo_npu.cli.support import LANGUAGE_RING_SLOTS
 from echo_npu.language.generator import GenerationStep, TextGenerator
-from echo_npu.language.network import CHUNK, Network
+from echo_npu.language.network import CHUNK, RING_SLOTS, Network
 from echo_npu.language.perplexity import nats, perplexity
 from echo_npu.language.reference import ReferenceModel
 from echo_npu.models.extras import smollm2_file
@@ -56,7 +55,7 @@ SCORED: Final = 2048
 @contextmanager
 def network(backend: str, model: GgufModel, context: int, *, every_logit: bool = False) -> Iterator[Network]:
     """Open a device and bring the model to it."""
-    with echo_npu.open(backend, ring_slots=LANGUAGE_RING_SLOTS) as device:
+    with echo_npu.open(backend, ring_slots=RING_SLOTS) as device:
         yield Network(device, model, context=context, every_logit=every_logit)
 
 

@@ -281,41 +281,38 @@ def scattered(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
     return np.stack([read(npu, target + number * ROW_BYTES, rows[0]) for number in PICKED]), rows
 
 
-def chained(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    """Return the sum of the last elements that a copy writes across the seam, and what it must be."""
+def _summed_behind_a_copy(
+    npu: Device, written: int, first: int, before: NDArray[np.float32]
+) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Copy to `written` and sum 2 * LENGTH elements from `first`, of which `before` are not the copy's."""
     at = Borders.of(npu)
-    values, ones = numbers(1 << 14, seed=58), np.ones((LENGTH, 1), np.float32)
+    values, ones = numbers(1 << 14, seed=58), np.ones((2 * LENGTH, 1), np.float32)
     source, right = write(npu, at.activation, values), write(npu, at.activation + GIB, ones)
-    half, target = values.nbytes // 2, at.activation + 2 * GIB
-    end = at.seam + half
-    write(npu, end - 4 * LENGTH, np.zeros(LENGTH, np.float32))
+    target = at.activation + 2 * GIB
+    write(npu, first, np.concatenate([before, np.zeros(2 * LENGTH - before.size, np.float32)]))
     npu.submit_batch(
         [
-            *memcpy_packets(source, at.seam - half, values.nbytes),
-            *matmul_packets(end - 4 * LENGTH, right, target, 1, LENGTH, 1),
+            *memcpy_packets(source, written, values.nbytes),
+            *matmul_packets(first, right, target, 1, 2 * LENGTH, 1),
         ]
     )
     npu.wait()
-    expected = values[-LENGTH:] @ ones
+    begin = (first + before.nbytes - written) // 4
+    expected = np.concatenate([before, values[begin : begin + 2 * LENGTH - before.size]]) @ ones
     return read(npu, target, expected), expected
+
+
+def chained(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """Return the sum of the last elements that a copy writes across the seam, and what it must be."""
+    half = 1 << 15
+    seam = Borders.of(npu).seam
+    return _summed_behind_a_copy(npu, seam - half, seam + half - 8 * LENGTH, np.empty(0, np.float32))
 
 
 def overwritten(npu: Device) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    """Return the sum of elements before and behind the seam, the latter by a copy, and what it must be."""
-    at = Borders.of(npu)
-    values, ones = numbers(1 << 14, seed=59), np.ones((2 * LENGTH, 1), np.float32)
-    source, right = write(npu, at.activation, values), write(npu, at.activation + GIB, ones)
-    before, target = numbers(LENGTH, seed=60), at.activation + 2 * GIB
-    write(npu, at.seam - before.nbytes, np.concatenate([before, np.zeros(LENGTH, np.float32)]))
-    npu.submit_batch(
-        [
-            *memcpy_packets(source, at.seam, values.nbytes),
-            *matmul_packets(at.seam - before.nbytes, right, target, 1, 2 * LENGTH, 1),
-        ]
-    )
-    npu.wait()
-    expected = np.concatenate([before, values[:LENGTH]]) @ ones
-    return read(npu, target, expected), expected
+    """Return the sum of elements before the seam and behind it, the latter by a copy, and what it must be."""
+    seam = Borders.of(npu).seam
+    return _summed_behind_a_copy(npu, seam, seam - 4 * LENGTH, numbers(LENGTH, seed=60))
 
 
 WORK = (

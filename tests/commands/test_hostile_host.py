@@ -70,6 +70,16 @@ async def test_commands_and_a_soft_reset_end(tb: NpuTestbench, held: str) -> Non
     await tb.probe()
 
 
+async def exactly(tb: NpuTestbench, statistic: str, count: int) -> None:
+    """Wait until the memory has counted so much, and check that it counts no further."""
+    for _ in range(POLLS):
+        await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
+        if tb.dram.statistic(statistic) >= count:
+            break
+    await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
+    assert tb.dram.statistic(statistic) == count
+
+
 @npu_test(held=["b", "r"])
 async def test_as_many_bursts_are_forwarded(tb: NpuTestbench, held: str) -> None:
     """Of bursts of one beat, whose responses the host does not take, so many reach memory."""
@@ -83,12 +93,7 @@ async def test_as_many_bursts_are_forwarded(tb: NpuTestbench, held: str) -> None
             tasks = [cocotb.start_soon(master.read(place, data.nbytes)) for place in places]
         else:
             tasks = [cocotb.start_soon(master.write(place, data.tobytes())) for place in places]
-        for _ in range(POLLS):
-            await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
-            if tb.dram.statistic(kind) - before >= FORWARDED + AT_THE_PORT:
-                break
-        await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
-        assert tb.dram.statistic(kind) - before == FORWARDED + AT_THE_PORT
+        await exactly(tb, kind, before + FORWARDED + AT_THE_PORT)
         tb.memory.hold(())
         for task in tasks:
             assert (await task).resp == AxiResp.OKAY
@@ -107,12 +112,7 @@ async def test_as_many_beats_are_requested(tb: NpuTestbench) -> None:
         tb.memory.hold(["r"])
         before = tb.dram.statistic("read_bursts")
         tasks = [cocotb.start_soon(master.read(place, data.nbytes)) for place in places]
-        for _ in range(POLLS):
-            await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
-            if tb.dram.statistic("read_bursts") - before >= wanted:
-                break
-        await ClockCycles(tb.dut.bus_clk, POLL_CYCLES)
-        assert tb.dram.statistic("read_bursts") - before == wanted
+        await exactly(tb, "read_bursts", before + wanted)
         tb.memory.hold(())
         for task, place in zip(tasks, places, strict=True):
             assert (await task).data == data.tobytes(), hex(place)

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 import echo_npu
-from echo_npu.cli.support import LANGUAGE_RING_SLOTS
 from echo_npu.language.generator import GenerationStep, TextGenerator
-from echo_npu.language.network import Network
+from echo_npu.language.network import RING_SLOTS, Network
 from echo_npu.language.sampling import Sampling
 from echo_npu.models.extras import MissingExtraError, smollm2_file
 from echo_npu.models.gguf_model import GgufModel
@@ -28,8 +27,8 @@ def generate(
     with ExitStack() as stack:
         networks = []
         for device in (
-            open_rtl(config, ring_slots=LANGUAGE_RING_SLOTS, stalls=stalls),
-            echo_npu.open("cmodel", config=config, ring_slots=LANGUAGE_RING_SLOTS),
+            open_rtl(config, ring_slots=RING_SLOTS, stalls=stalls),
+            echo_npu.open("cmodel", config=config, ring_slots=RING_SLOTS),
         ):
             networks.append(Network(stack.enter_context(device), model, context=context))
         generator = TextGenerator(

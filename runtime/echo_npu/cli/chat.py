@@ -15,20 +15,10 @@ from rich.markup import escape
 
 import echo_npu
 from echo_npu.cli.chat_screen import Screen, describe
-from echo_npu.cli.support import (
-    LANGUAGE_RING_SLOTS,
-    AsJson,
-    Backend,
-    Config,
-    Executor,
-    Jobs,
-    Trace,
-    given,
-    reported,
-)
+from echo_npu.cli.support import AsJson, Backend, Config, Executor, Jobs, Trace, given, reported
 from echo_npu.devices import MOST_DEVICES
 from echo_npu.language.generator import GenerationStep, TextGenerator, check_text
-from echo_npu.language.network import MOST_CANDIDATES, Network, Weights, check_size
+from echo_npu.language.network import MOST_CANDIDATES, RING_SLOTS, Network, Weights, check_size
 from echo_npu.language.sampling import Sampling
 from echo_npu.language.share import check_shares
 from echo_npu.language.text import GrowingText, Message, chat_prompt, stop_tokens
@@ -204,9 +194,7 @@ def network(
     bar.say("opening the device; the first time, it is built")
     with contextlib.ExitStack() as stack:
         opened = [
-            stack.enter_context(
-                echo_npu.open(backend, config=config, ring_slots=LANGUAGE_RING_SLOTS, **options)
-            )
+            stack.enter_context(echo_npu.open(backend, config=config, ring_slots=RING_SLOTS, **options))
             for _ in range(devices)
         ]
 

@@ -15,7 +15,8 @@ import echo_npu
 from echo_npu import debug
 from echo_npu.backends import get_backend_class
 from echo_npu.backends.rtlfarm.options import FarmOptions
-from echo_npu.cli.support import LANGUAGE_RING_SLOTS, Backend, Config, Executor, Jobs, given, reported
+from echo_npu.cli.support import Backend, Config, Executor, Jobs, given, reported
+from echo_npu.language.network import RING_SLOTS
 from echo_npu.server.places import socket_path
 from echo_npu.server.protocol import MOST_LENT
 from echo_npu.server.server import DeviceServer
@@ -56,7 +57,7 @@ def serve_command(
             raise TypeError(f"the backend {chosen} has no option {next(iter(options))!r}")
         FarmOptions(**options)
         load_config(config)
-        make = partial(echo_npu.open, backend, config, ring_slots=LANGUAGE_RING_SLOTS, **options)
+        make = partial(echo_npu.open, backend, config, ring_slots=RING_SLOTS, **options)
         servers: list[DeviceServer] = []
         stop = _signalled(servers)
         try:

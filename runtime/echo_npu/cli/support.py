@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,9 +12,6 @@ from rich.markup import escape
 import echo_npu
 from echo_sim.messages import sentence
 from echo_sim.numerals import Real, Whole, option
-
-LANGUAGE_RING_SLOTS: Final = 8192
-"""A step of a language model of many layers is submitted with one doorbell."""
 
 Backend = Annotated[
     str | None,

@@ -33,6 +33,9 @@ Candidates: TypeAlias = tuple[DeviceTensor, DeviceTensor]
 CHUNK: Final = 128
 """Most tokens of a step."""
 
+RING_SLOTS: Final = 8192
+"""Slots of a command ring in which a step of many layers is submitted with one doorbell."""
+
 MOST_CANDIDATES: Final = 128
 """Most tokens that a step finds in order."""
 

@@ -3,13 +3,12 @@
 from typing import Any
 
 import cocotb
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+from cocotb.triggers import ReadOnly, RisingEdge
 
 from echo_npu.commands.packets import NpuCommandPacket, Opcode
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
-from echo_npu.spec.status import ErrorCode, State
-from tests.rtl.stimulus import CLOCK_NS, pulse, start_clock
+from echo_npu.spec.status import ErrorCode
+from tests.rtl.command.command_processor.surroundings import begin, failed, submit
 
 LEAD = 4
 """Clocks between the count that is set and the limit."""
@@ -20,8 +19,7 @@ SOON = 20
 async def started(dut: Any) -> None:
     """Submit a copy and wait until it is the oldest command under way."""
     packet = NpuCommandPacket(Opcode.MEMCPY, 0, WEIGHT.base, 0, ACTIVATION.base, m=64)
-    dut.cmd_packet_i.value = int.from_bytes(packet.pack(), "little")
-    await pulse(dut, "cmd_doorbell_i")
+    await submit(dut, packet.pack())
     for _ in range(100):
         await RisingEdge(dut.clk_i)
         await ReadOnly()
@@ -44,25 +42,14 @@ async def aborted(dut: Any, most: int) -> int:
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def every_limit_is_reached(dut: Any) -> None:
     """A command that has taken one clock less than a limit goes on, and soon after that it ends."""
-    dut.rst_ni.value = 0
-    await start_clock(dut, "done_i", "memory_error_i", "guard_size_i", "watchdog_i")
-    Clock(dut.free_clk_i, CLOCK_NS, unit="ns").start()
-    for name in ("memory_idle_i", "matrix_ready_i", "program_ready_i"):
-        getattr(dut, name).value = 1
-    await ClockCycles(dut.clk_i, 3)
-    dut.rst_ni.value = 1
+    await begin(dut, WEIGHT.base)
     for limit in (*(1 << bit for bit in range(3, 32)), 0xFFFF_FFFF):
         dut.watchdog_i.value = limit
         await started(dut)
         dut.age_q.value = limit - LEAD
         found = await aborted(dut, SOON)
         assert LEAD < found < SOON, f"limit 0x{limit:x}: the command ends {found} clocks later"
-        await ClockCycles(dut.clk_i, SOON)
-        assert dut.state_o.value.to_unsigned() == State.ERROR
-        assert dut.error_code_o.value.to_unsigned() == ErrorCode.TIMEOUT
-        await pulse(dut, "clear_error_i")
-        await ClockCycles(dut.clk_i, SOON)
-        assert dut.state_o.value.to_unsigned() == State.IDLE
+        await failed(dut, ErrorCode.TIMEOUT)
     dut.watchdog_i.value = 0
     await started(dut)
     dut.age_q.value = 0xFFFF_FFFF - LEAD

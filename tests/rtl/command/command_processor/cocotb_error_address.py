@@ -9,7 +9,15 @@ from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
 from echo_npu.commands.packets import matmul_packets, memcpy_packets
 from echo_npu.spec.status import ErrorCode, State
-from tests.rtl.command.command_processor.surroundings import RING_SLOTS, SOON, begin, submit, until
+from tests.rtl.command.command_processor.surroundings import (
+    SOON,
+    advance_tail,
+    begin,
+    fail_fetch,
+    failed,
+    submit,
+    until,
+)
 from tests.rtl.command.large import MEMORY
 from tests.rtl.stimulus import pulse
 
@@ -45,16 +53,6 @@ async def engines_at_work(dut: Any) -> None:
     raise AssertionError(f"{started} of 3 commands start")
 
 
-async def stopped_at(dut: Any, code: ErrorCode) -> int:
-    """Wait for the failure, clear it, and return its address."""
-    await until(dut, State.ERROR)
-    assert dut.error_code_o.value.to_unsigned() == code
-    address: int = dut.error_addr_o.value.to_unsigned()
-    await pulse(dut, "clear_error_i")
-    await until(dut, State.IDLE)
-    return address
-
-
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def bus_errors(dut: Any) -> None:
     """Of the product at work, of the copy, and of the second product."""
@@ -74,7 +72,7 @@ async def bus_errors(dut: Any) -> None:
                 dut.done_i.value = 0
                 await RisingEdge(dut.clk_i)
             code = ErrorCode.WRITE_RESPONSE if writes else ErrorCode.READ_RESPONSE
-            found = await stopped_at(dut, code)
+            _, found = await failed(dut, code)
             assert found == address, f"owner {owner}: 0x{found:x} for 0x{address:x}"
 
 
@@ -91,7 +89,7 @@ async def faults_of_programs(dut: Any) -> None:
         dut.vector_fault_addr_i.value, dut.vector_fault_index_i.value = address, index
         await pulse(dut, "vector_fault_i")
         dut.vector_fault_addr_i.value = ~address % MEMORY.end
-        found = await stopped_at(dut, ErrorCode.BAD_INDEX if index else ErrorCode.BAD_PROGRAM)
+        _, found = await failed(dut, ErrorCode.BAD_INDEX if index else ErrorCode.BAD_PROGRAM)
         assert found == address, f"0x{found:x} for 0x{address:x}"
 
 
@@ -100,20 +98,7 @@ async def slots_that_cannot_be_read(dut: Any) -> None:
     """The fetch of the ring's first slot fails."""
     await begin(dut, MEMORY.weight.base)
     for address in addresses():
-        dut.ring_tail_i.value = (dut.ring_head_o.value.to_unsigned() + 1) % RING_SLOTS
-        await pulse(dut, "ring_tail_write_i")
-        for _ in range(SOON):
-            await ReadOnly()
-            if dut.desc_valid_o.value:
-                break
-            await RisingEdge(dut.clk_i)
-        assert dut.desc_o.value
-        await ClockCycles(dut.clk_i, 3)
-        dut.fetch_error_addr_i.value = address
-        dut.data_valid_i.value = dut.fetch_error_i.value = 1
-        await RisingEdge(dut.clk_i)
-        dut.fetch_error_i.value = 0
-        await RisingEdge(dut.clk_i)
-        dut.data_valid_i.value = 0
-        found = await stopped_at(dut, ErrorCode.READ_RESPONSE)
+        await advance_tail(dut)
+        await fail_fetch(dut, address)
+        _, found = await failed(dut, ErrorCode.READ_RESPONSE)
         assert found == address, f"0x{found:x} for 0x{address:x}"

@@ -8,8 +8,7 @@ from cocotb.triggers import RisingEdge
 from echo_npu.commands.packets import NpuCommandPacket, Opcode
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.spec.status import ErrorCode, State
-from tests.rtl.command.command_processor.surroundings import begin, submit, until
-from tests.rtl.stimulus import pulse
+from tests.rtl.command.command_processor.surroundings import begin, failed, submit, until
 
 COPY = NpuCommandPacket(Opcode.MEMCPY, 0, WEIGHT.base, 0, ACTIVATION.base, m=64)
 UNKNOWN = NpuCommandPacket(0x99)
@@ -35,14 +34,10 @@ async def copy_at_work(dut: Any, count: Any, number: int) -> None:
         await RisingEdge(dut.clk_i)
 
 
-async def failed(dut: Any, code: ErrorCode, number: int) -> None:
+async def fails_as(dut: Any, code: ErrorCode, number: int) -> None:
     """Wait for the failure of the command with this number, and clear it."""
-    await until(dut, State.ERROR)
-    assert dut.error_code_o.value.to_unsigned() == code
-    found = dut.error_index_o.value.to_unsigned()
+    found, _ = await failed(dut, code)
     assert found == number, f"ERROR_INDEX 0x{found:x} of command 0x{number:x}"
-    await pulse(dut, "clear_error_i")
-    await until(dut, State.IDLE)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -51,14 +46,14 @@ async def errors_name_their_command(dut: Any) -> None:
     await begin(dut, WEIGHT.base)
     for number in NUMBERS:
         await submit_at(dut, UNKNOWN, dut.taken_q, number)
-        await failed(dut, ErrorCode.BAD_OPCODE, number)
+        await fails_as(dut, ErrorCode.BAD_OPCODE, number)
         await copy_at_work(dut, dut.taken_q, number)
         dut.memory_error_i.value = 1 << VECTOR
         await RisingEdge(dut.clk_i)
         dut.memory_error_i.value = 0
-        await failed(dut, ErrorCode.READ_RESPONSE, number)
+        await fails_as(dut, ErrorCode.READ_RESPONSE, number)
         await submit(dut, UNKNOWN.pack())
-        await failed(dut, ErrorCode.BAD_OPCODE, (number + 1) % (1 << COUNT_BITS))
+        await fails_as(dut, ErrorCode.BAD_OPCODE, (number + 1) % (1 << COUNT_BITS))
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

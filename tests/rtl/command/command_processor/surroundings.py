@@ -5,7 +5,7 @@ from typing import Any
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
-from echo_npu.spec.status import State
+from echo_npu.spec.status import ErrorCode, State
 from tests.rtl.stimulus import CLOCK_NS, pulse, start_clock
 
 SOON = 200
@@ -40,3 +40,37 @@ async def submit(dut: Any, packet: bytes) -> None:
     """Write one packet to the window."""
     dut.cmd_packet_i.value = int.from_bytes(packet, "little")
     await pulse(dut, "cmd_doorbell_i")
+
+
+async def advance_tail(dut: Any) -> None:
+    """Submit the ring's next slot."""
+    dut.ring_tail_i.value = (dut.ring_tail_o.value.to_unsigned() + 1) % RING_SLOTS
+    await pulse(dut, "ring_tail_write_i")
+
+
+async def fail_fetch(dut: Any, address: int) -> None:
+    """Answer the read of the ring's first slot with an error there."""
+    for _ in range(SOON):
+        await ReadOnly()
+        if dut.desc_valid_o.value:
+            break
+        await RisingEdge(dut.clk_i)
+    assert dut.desc_o.value
+    await ClockCycles(dut.clk_i, 3)
+    dut.fetch_error_addr_i.value = address
+    dut.data_valid_i.value = dut.fetch_error_i.value = 1
+    await RisingEdge(dut.clk_i)
+    dut.fetch_error_i.value = 0
+    await RisingEdge(dut.clk_i)
+    dut.data_valid_i.value = 0
+
+
+async def failed(dut: Any, code: ErrorCode) -> tuple[int, int]:
+    """Wait for a failure and clear it; return the number of the command and the address."""
+    await until(dut, State.ERROR)
+    found = ErrorCode(dut.error_code_o.value.to_unsigned())
+    assert found == code, f"{found.name}, not {code.name}"
+    number, address = dut.error_index_o.value.to_unsigned(), dut.error_addr_o.value.to_unsigned()
+    await pulse(dut, "clear_error_i")
+    await until(dut, State.IDLE)
+    return number, address

@@ -29,10 +29,10 @@ module vector_core
     input  logic                   rst_ni,
     input  logic                   abort_i,
 
-    input  logic                   start_i,         // pulse while idle
+    input  logic                   start_i,         // pulse while idle; an abort comes between it and fault_o
     input  vector_command_t        command_i,       // stable from start_i to the end
     output logic                   busy_o,          // a program is running
-    output logic                   fault_o,         // pulse: the program broke a rule
+    output logic                   fault_o,         // pulse: the program broke a rule; the lanes go on
     output logic [31:0]            fault_address_o, // with fault_o: the instruction
 
     // program memory
@@ -574,6 +574,8 @@ module vector_core
     $fatal(1, "vector_core: RowElements must be at least VectorLength");
   end
 
+  `NPU_ASSERT(StartsEmpty, !(start_i && (busy_o || !lanes_empty)),
+              "a command was started before the last one was done, or before an abort emptied the lanes")
   `NPU_ASSERT(OutComplete, !(row_end_o && out_segment_q != command_i.streams[Output].segments),
               "a row ended with an incomplete output")
 endmodule

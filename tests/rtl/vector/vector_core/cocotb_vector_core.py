@@ -102,11 +102,12 @@ class VectorCoreSituation(Enum):
     SHORT_OUT = "an output word with fewer elements than lanes"
     BROKEN_LATER = "a rule broken in a later chunk or iteration"
     BROKEN_BUSY = "a rule broken with results on their way to the output"
-    START_AT_ONCE = "a command right after one that broke a rule"
+    START_AT_ONCE = "a command right after an abort or a reset"
     WAITS_AT_END = "an END that waits for the lanes"
     ABORT_BUSY = "an abort with results on their way to the output"
     ABORT_WAITING = "an abort of an instruction that waits"
     ABORT_BEGIN = "an abort of a command that begins"
+    ABORT_BROKEN = "an abort after a broken rule, with results on their way to the output"
     RESET_BUSY = "a reset with results on their way to the output"
 
 
@@ -180,7 +181,7 @@ class VectorCoreTestbench:
         self.kept: dict[Place, int] = {}  # words written in part over what was there: the elements written
         self.loops: list[Op] = []
         self.chunk_loops = 0
-        self.failed = False  # a rule was broken in the last clock
+        self.stopped = False  # by an abort or a reset in the last clock
 
     # --- the command ----------------------------------------------------------------------------------------
 
@@ -263,8 +264,8 @@ class VectorCoreTestbench:
             self.fetched = int(dut.fetch_address_o.value)
         self.output.clock(valid=self.pipeline.write is not None and self.pipeline.write.out)
         self.windows.clock()
-        self.failed = False
-        if abort or reset:
+        self.stopped = abort or reset
+        if self.stopped:
             self.state = CommandState.IDLE
             self.words = []
             self.pipeline.clear()
@@ -394,7 +395,7 @@ class VectorCoreTestbench:
         elif step is None:
             return
         elif step.broken:
-            self.state, self.failed = CommandState.IDLE, True
+            self.state = CommandState.IDLE
         elif step.control:
             self.control(step)
         elif issued:
@@ -433,6 +434,7 @@ class VectorCoreTestbench:
         saw(VectorCoreSituation.ABORT_BUSY, abort and pipeline.execute is not None and busy)
         saw(VectorCoreSituation.ABORT_WAITING, abort and word is not None and issued is None)
         saw(VectorCoreSituation.ABORT_BEGIN, abort and self.state == CommandState.BEGIN)
+        saw(VectorCoreSituation.ABORT_BROKEN, abort and self.state == CommandState.IDLE and busy)
         saw(VectorCoreSituation.RESET_BUSY, reset and pipeline.execute is not None and busy)
         if abort or reset:
             return
@@ -569,12 +571,17 @@ async def run(testbench: VectorCoreTestbench, job: CommandCourse, stop: int) -> 
     await testbench.clock(start=job)
     while testbench.state != CommandState.IDLE:
         if stop == 0:
-            by_reset = random.random() < 0.3
-            for _ in range(random.choice((1, 1, 3))):
-                await testbench.clock(abort=not by_reset, reset=by_reset)
+            await halt(testbench)
             break
         stop -= 1
         await testbench.clock()
+
+
+async def halt(testbench: VectorCoreTestbench) -> None:
+    """Abort or reset for some clocks."""
+    by_reset = random.random() < 0.3
+    for _ in range(random.choice((1, 1, 3))):
+        await testbench.clock(abort=not by_reset, reset=by_reset)
 
 
 @cocotb.test()
@@ -591,5 +598,6 @@ async def random_programs(dut: Any) -> None:
         if random.random() < 0.6:
             for _ in range(random.randint(1, 5)):
                 await testbench.clock()
-        else:
-            situations.saw(VectorCoreSituation.START_AT_ONCE, testbench.failed)
+        if not testbench.pipeline.empty:  # behind a broken rule
+            await halt(testbench)
+        situations.saw(VectorCoreSituation.START_AT_ONCE, testbench.stopped)

@@ -2,7 +2,8 @@
 
 from echo_npu.commands.checked import CheckedCommand, PacketFault
 from echo_npu.commands.checks import check_slots
-from echo_npu.commands.packets import FENCES, Command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import FENCES
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.memory_map import Region
 

@@ -24,7 +24,8 @@ import numpy as np
 from cocotb.triggers import Timer
 from numpy.typing import NDArray
 
-from echo_npu.commands.packets import Packet, load_program_packets, memcpy_packets
+from echo_npu.commands.builders import load_program_packets, memcpy_packets
+from echo_npu.commands.packets import Packet
 from echo_npu.commands.vector_command import vector_command
 from echo_npu.register_ops import ReadReg
 from echo_npu.spec import registers as regs

@@ -6,16 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu import Device
-from echo_npu.commands.packets import (
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    Submission,
-    add_packets,
-    gather_packets,
-    matmul_packets,
-    memcpy_packets,
-)
+from echo_npu.commands.builders import add_packets, gather_packets, memcpy_packets
+from echo_npu.commands.command import Submission
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
 from echo_npu.commands.vector_command import RowIndices, Stream
 from echo_npu.errors import NpuDeviceError
 from echo_npu.formats import FORMATS

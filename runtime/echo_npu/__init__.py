@@ -11,20 +11,16 @@ from echo_npu.backends import (
     list_backends,
     set_default_backend,
 )
-from echo_npu.commands.packets import (
-    ExtensionPacket,
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    Packet,
+from echo_npu.commands.builders import (
     add_packets,
     gather_packets,
     load_program_packets,
-    matmul_packets,
     memcpy_packets,
     nop_packet,
     sync_packet,
 )
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, Packet
 from echo_npu.device import Device
 from echo_npu.devices import (
     close_devices,

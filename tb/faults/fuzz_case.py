@@ -3,15 +3,9 @@
 import struct
 from typing import Final
 
-from echo_npu.commands.packets import (
-    PACKET_BYTES,
-    NpuCommandPacket,
-    Opcode,
-    extension_count,
-    gather_command,
-    matmul_command,
-    memcpy_command,
-)
+from echo_npu.commands.builders import gather_command, memcpy_command
+from echo_npu.commands.matmul_command import matmul_command
+from echo_npu.commands.packets import PACKET_BYTES, NpuCommandPacket, Opcode, extension_count
 from echo_npu.model.watchdog import least_clocks
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT

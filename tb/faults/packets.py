@@ -6,14 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Final
 
-from echo_npu.commands.packets import (
-    BLOCKS_SHIFT,
-    LEGAL_FLAGS,
-    PACKET_BYTES,
-    TILE_ALIGNMENT,
-    Flags,
-    Opcode,
-)
+from echo_npu.commands.packets import BLOCKS_SHIFT, LEGAL_FLAGS, PACKET_BYTES, TILE_ALIGNMENT, Flags, Opcode
 from echo_npu.formats import BLOCK
 from echo_npu.spec.contract import (
     COMMAND_OFFSETS,

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
-from echo_npu.commands.packets import PACKET_BYTES, as_commands
+from echo_npu.commands.command import as_commands
+from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.errors import NpuBusError
 from echo_npu.model.execution import ExecutionFault
 from echo_npu.model.functional import FunctionalModel

@@ -6,7 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from echo_npu.commands.packets import matmul_packets, memcpy_packets, packet_bytes
+from echo_npu.commands.builders import memcpy_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import packet_bytes
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ALL_IRQS, END_IRQS, State
 from echo_sim.config import load_config

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from echo_npu.commands.builders import add_packets, gather_packets, load_program_packets, memcpy_packets
+from echo_npu.commands.matmul_command import matmul_packets
 from echo_npu.commands.packets import (
     BLOCK_ROWS,
     ExtensionPacket,
@@ -13,11 +15,6 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
-    add_packets,
-    gather_packets,
-    load_program_packets,
-    matmul_packets,
-    memcpy_packets,
     packet_bytes,
     stride_fields,
 )

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from echo_npu.commands.builders import gather_packets, load_program_packets
 from echo_npu.commands.checked import PacketFault
+from echo_npu.commands.command import as_commands
 from echo_npu.commands.packets import (
     BLOCKS_SHIFT,
     LEGAL_FLAGS,
@@ -14,10 +16,7 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
-    as_commands,
     extension_count,
-    gather_packets,
-    load_program_packets,
     packet_bytes,
 )
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command

@@ -12,19 +12,11 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from echo_npu.commands.builders import add_packets, gather_packets, load_program_packets, memcpy_packets
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
-from echo_npu.commands.packets import (
-    BLOCK_ROWS,
-    TILE_ALIGNMENT,
-    Packet,
-    add_packets,
-    as_commands,
-    gather_packets,
-    load_program_packets,
-    matmul_packets,
-    memcpy_packets,
-    packed_rows,
-)
+from echo_npu.commands.command import as_commands
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import BLOCK_ROWS, TILE_ALIGNMENT, Packet, packed_rows
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.formats import BLOCK
 from echo_npu.spec.data_types import Blocks, DataType, OutType

@@ -9,17 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from echo_npu.commands.builders import add_packets, memcpy_packets
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
-from echo_npu.commands.packets import (
-    BLOCK_ROWS,
-    TILE_ALIGNMENT,
-    Packet,
-    add_packets,
-    as_commands,
-    matmul_packets,
-    memcpy_packets,
-    packed_rows,
-)
+from echo_npu.commands.command import as_commands
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import BLOCK_ROWS, TILE_ALIGNMENT, Packet, packed_rows
 from echo_npu.formats import BLOCK
 from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT, Region

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from echo_npu.commands.builders import add_packets, gather_packets, load_program_packets, memcpy_packets
+from echo_npu.commands.command import as_commands
 from echo_npu.commands.packets import (
     BLOCK_ROWS,
     BLOCKS_SHIFT,
@@ -22,11 +24,6 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
-    add_packets,
-    as_commands,
-    gather_packets,
-    load_program_packets,
-    memcpy_packets,
     packed_rows,
     stride_fields,
 )

@@ -9,17 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from echo_npu.commands.packets import (
-    NpuCommandPacket,
-    Opcode,
-    Packet,
-    gather_packets,
-    load_program_packets,
-    matmul_packets,
-    memcpy_packets,
-    nop_packet,
-    packet_bytes,
-)
+from echo_npu.commands.builders import gather_packets, load_program_packets, memcpy_packets, nop_packet
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, packet_bytes
 from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import RESERVED

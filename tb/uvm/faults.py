@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand
-from echo_npu.commands.packets import Opcode, as_commands
+from echo_npu.commands.command import as_commands
+from echo_npu.commands.packets import Opcode
 from echo_sim.config import NpuConfig
 from tb.checking import accepted, loaded_programs
 from tb.scoreboards.accuracy import addresses

@@ -14,14 +14,9 @@ import cocotb
 import numpy as np
 from pyuvm import ConfigDB, uvm_sequence, uvm_sequencer
 
-from echo_npu.commands.packets import (
-    MAX_BATCH,
-    NpuCommandPacket,
-    Packet,
-    load_program_packets,
-    matmul_packets,
-    packet_bytes,
-)
+from echo_npu.commands.builders import load_program_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import MAX_BATCH, NpuCommandPacket, Packet, packet_bytes
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import REGISTERS, RESERVED
 from echo_sim.config import NpuConfig

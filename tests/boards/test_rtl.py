@@ -11,7 +11,7 @@ import pytest
 
 import echo_npu
 from echo_npu.backends.rtlmodel import RtlmodelBackend
-from echo_npu.commands.packets import matmul_packets
+from echo_npu.commands.matmul_command import matmul_packets
 from echo_npu.models import run_model, tiny_layer
 from echo_npu.selftest import run_selftest
 from echo_npu.spec.status import State

@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.packets import BLOCK_ROWS, Packet, matmul_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import BLOCK_ROWS, Packet
 from echo_npu.formats import FORMATS
 from echo_npu.spec.data_types import Blocks
 from echo_npu.spec.status import ErrorCode, State

@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.packets import Packet, matmul_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import Packet
 from echo_npu.spec.data_types import DataType, OutType
 from echo_npu.spec.status import State
 from tb.drivers.commands import Path

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.packets import load_program_packets
+from echo_npu.commands.builders import load_program_packets
 from echo_npu.spec.status import State
 from echo_npu.vector.isa import Instruction
 from tb.testbench import NpuTestbench

@@ -5,15 +5,9 @@ from itertools import pairwise
 
 from cocotb.triggers import Timer
 
-from echo_npu.commands.packets import (
-    PACKET_BYTES,
-    ExtensionPacket,
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    gather_packets,
-    matmul_packets,
-)
+from echo_npu.commands.builders import gather_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import PACKET_BYTES, ExtensionPacket, Flags, NpuCommandPacket, Opcode
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import ACTIVATION, WEIGHT
 from echo_npu.spec.status import ErrorCode, State

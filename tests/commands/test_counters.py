@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import cocotb
 from cocotb.triggers import Timer
 
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
 from echo_npu.spec import registers as regs
 from echo_npu.spec.data_types import DataType
 from echo_npu.spec.status import State

@@ -11,6 +11,7 @@ from cocotb.triggers import Timer
 
 from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.checks import check_command
+from echo_npu.commands.matmul_command import matmul_packets
 from echo_npu.commands.packets import (
     DTYPE_SHIFT,
     EPILOGUE_FLAGS,
@@ -22,7 +23,6 @@ from echo_npu.commands.packets import (
     Opcode,
     Packet,
     extension_count,
-    matmul_packets,
 )
 from echo_npu.register_ops import ReadReg, WriteReg
 from echo_npu.spec import registers as regs

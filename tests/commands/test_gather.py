@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, gather_packets
+from echo_npu.commands.builders import gather_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
 from echo_npu.spec.status import ErrorCode, State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test

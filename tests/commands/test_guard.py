@@ -4,14 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from echo_npu.commands.packets import (
-    NpuCommandPacket,
-    Opcode,
-    Packet,
-    gather_packets,
-    matmul_packets,
-    memcpy_packets,
-)
+from echo_npu.commands.builders import gather_packets, memcpy_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
 from echo_npu.commands.vector_command import Stream
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from cocotb.triggers import Timer
 
+from echo_npu.commands.builders import gather_packets
 from echo_npu.commands.checked import CheckedCommand, PacketFault
 from echo_npu.commands.checks import check_command
 from echo_npu.commands.packets import (
@@ -20,7 +21,6 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
-    gather_packets,
     packet_bytes,
 )
 from echo_npu.commands.vector_command import Descriptor, VectorCommand, VectorExtension

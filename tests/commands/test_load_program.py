@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, load_program_packets, matmul_packets
+from echo_npu.commands.builders import load_program_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
 from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op

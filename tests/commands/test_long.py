@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from echo_npu.commands.packets import matmul_packets
+from echo_npu.commands.matmul_command import matmul_packets
 from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.spec.status import State
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from cocotb.triggers import Timer
 
-from echo_npu.commands.packets import Packet, gather_packets, memcpy_packets
+from echo_npu.commands.builders import gather_packets, memcpy_packets
+from echo_npu.commands.packets import Packet
 from echo_npu.commands.vector_command import Stream, VectorCommand, vector_command
 from echo_npu.spec.memory_map import WEIGHT
 from echo_npu.spec.status import State

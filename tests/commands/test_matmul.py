@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 
-from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, Packet, matmul_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, Packet
 from echo_npu.spec.status import State
 from tb.drivers.commands import Path
 from tb.testbench import NpuTestbench, npu_test

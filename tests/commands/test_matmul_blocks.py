@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.commands.builders import memcpy_packets
+from echo_npu.commands.matmul_command import matmul_packets
 from echo_npu.commands.packets import (
     BLOCK_ROWS,
     BLOCKS_SHIFT,
@@ -20,8 +22,6 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
-    matmul_packets,
-    memcpy_packets,
 )
 from echo_npu.formats import BLOCK, FORMATS, TILE_COLUMNS, TILE_DEPTH
 from echo_npu.spec.data_types import Blocks, DataType, OutType

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from echo_npu.commands.matmul_command import matmul_packets
 from echo_npu.commands.packets import (
     BLOCKS_SHIFT,
     DTYPE_SHIFT,
@@ -14,7 +15,6 @@ from echo_npu.commands.packets import (
     NpuCommandPacket,
     Opcode,
     Packet,
-    matmul_packets,
 )
 from echo_npu.spec.data_types import Blocks, DataType, OutType
 from echo_npu.spec.status import ErrorCode, State

@@ -4,7 +4,8 @@ import numpy as np
 from cocotb.triggers import Timer
 from cocotbext.axi import AxiResp
 
-from echo_npu.commands.packets import matmul_packets, memcpy_packets
+from echo_npu.commands.builders import memcpy_packets
+from echo_npu.commands.matmul_command import matmul_packets
 from echo_npu.spec.status import State
 from tb.drivers.commands import Path
 from tb.drivers.registers import CLOCK_NS

@@ -4,7 +4,8 @@ import cocotb
 import pytest
 from cocotb.triggers import Timer
 
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
 from echo_npu.register_ops import ReadReg, WriteReg
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import State

@@ -1,6 +1,7 @@
 """Durations of vector commands: against memory bandwidth and lanes, beside products, and in exact cycles."""
 
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, matmul_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
 from echo_npu.commands.vector_command import Stream, VectorCommand, vector_command
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.model.vector_control import Sequencer

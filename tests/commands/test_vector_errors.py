@@ -7,18 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from cocotb.triggers import Timer
 
+from echo_npu.commands.builders import gather_packets, load_program_packets
 from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.checks import check_command
-from echo_npu.commands.packets import (
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    Packet,
-    gather_packets,
-    load_program_packets,
-    matmul_packets,
-    packet_bytes,
-)
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, Packet, packet_bytes
 from echo_npu.commands.vector_command import Descriptor, VectorCommand, VectorExtension
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.contract import MAX_EXTENSION_WAIT

@@ -3,13 +3,8 @@ and just beyond each of them."""
 
 import numpy as np
 
-from echo_npu.commands.packets import (
-    NpuCommandPacket,
-    Opcode,
-    gather_packets,
-    load_program_packets,
-    memcpy_packets,
-)
+from echo_npu.commands.builders import gather_packets, load_program_packets, memcpy_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode
 from echo_npu.commands.vector_command import Stream, VectorCommand, vector_command
 from echo_npu.spec.status import ErrorCode, State
 from echo_npu.vector.isa import OPERAND_CODES, Instruction, Op

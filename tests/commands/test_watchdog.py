@@ -3,14 +3,9 @@
 import numpy as np
 from cocotb.triggers import Timer
 
-from echo_npu.commands.packets import (
-    NpuCommandPacket,
-    Opcode,
-    Packet,
-    gather_packets,
-    load_program_packets,
-    matmul_packets,
-)
+from echo_npu.commands.builders import gather_packets, load_program_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
 from echo_npu.commands.vector_command import Stream
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import WEIGHT

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from echo_npu.commands.packets import Packet, load_program_packets
+from echo_npu.commands.builders import load_program_packets
+from echo_npu.commands.packets import Packet
 from echo_npu.spec.status import ErrorCode, State
 from tb.stimulus.vector_programs import VectorCase, generate
 from tb.testbench import NpuTestbench, npu_test, random_timing

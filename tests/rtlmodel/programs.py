@@ -2,17 +2,9 @@
 
 import numpy as np
 
-from echo_npu.commands.packets import (
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    Packet,
-    add_packets,
-    matmul_packets,
-    memcpy_packets,
-    nop_packet,
-    sync_packet,
-)
+from echo_npu.commands.builders import add_packets, memcpy_packets, nop_packet, sync_packet
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, Packet
 from echo_npu.spec.data_types import DataType, OutType
 
 WEIGHT_BYTES = 0x1_0000

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import echo_npu
-from echo_npu.commands.packets import matmul_command
+from echo_npu.commands.matmul_command import matmul_command
 from echo_npu.formats import FORMATS
 from tb.committed_cycles import CommittedCycles
 from tests.rtlmodel.simulated import BENCHMARKED

@@ -8,7 +8,7 @@ import pytest
 
 import echo_npu
 from echo_npu import BlockLinear, Device, NpuDeviceError, PackedTensor, formats
-from echo_npu.commands.packets import matmul_command
+from echo_npu.commands.matmul_command import matmul_command
 from echo_npu.formats import FORMATS
 from echo_npu.spec.contract import Blocks
 from echo_npu.spec.status import ErrorCode

@@ -12,7 +12,8 @@ import pytest
 
 import echo_npu
 from echo_npu import Device
-from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, Packet, memcpy_packets
+from echo_npu.commands.builders import memcpy_packets
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, Packet
 from echo_npu.spec import registers as regs
 from echo_npu.spec.contract import PACKET_BYTES
 from echo_npu.spec.status import ErrorCode, State

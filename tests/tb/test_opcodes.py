@@ -8,7 +8,9 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from echo_npu.commands.packets import OPCODES, Opcode, as_commands, memcpy_packets
+from echo_npu.commands.builders import memcpy_packets
+from echo_npu.commands.command import as_commands
+from echo_npu.commands.packets import OPCODES, Opcode
 from echo_sim.config import load_config
 from echo_sim.places import BOARD
 from tb.checking import accepted, loaded_programs

@@ -15,7 +15,8 @@ import echo_npu
 from echo_npu.benchmark.measure import check_size, random_elements
 from echo_npu.benchmark.products import Product
 from echo_npu.benchmark.roofline import Bound, bus_bytes, peak_macs, product_bound
-from echo_npu.commands.packets import Command, matmul_command
+from echo_npu.commands.command import Command
+from echo_npu.commands.matmul_command import matmul_command
 from echo_npu.device import Device
 from echo_npu.driver.capabilities import Capabilities
 from echo_npu.model.memory import memory_map_of

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.benchmark.roofline import peak_macs, product_bound
-from echo_npu.commands.packets import matmul_command
+from echo_npu.commands.matmul_command import matmul_command
 from echo_npu.device import Device
 from echo_npu.errors import NpuOutOfMemoryError
 from echo_npu.spec.data_types import DataType, OutType

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from echo_npu.commands.command import Command
 from echo_npu.commands.packets import (
     BLOCKS_SHIFT,
     DTYPE_SHIFT,
@@ -10,7 +11,6 @@ from echo_npu.commands.packets import (
     OPCODES,
     OUT_SHIFT,
     VECTOR_EXTENSIONS,
-    Command,
     ExtensionPacket,
     Flags,
     NpuCommandPacket,

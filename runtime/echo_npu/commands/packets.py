@@ -1,21 +1,19 @@
 """Command packets: 64 little-endian bytes each, as the device reads them.
 
 `NpuCommandPacket` and `ExtensionPacket` encode whatever fits the fields, valid or not: the device judges a
-packet, and tests need bad ones. The builders (`matmul_command`, `memcpy_command`, `add_command`, ...) refuse
-fields that the device would refuse, with the name and value of the argument. Each has a variant
-(`matmul_packets`, ...) that returns a list of packets.
+packet, and tests need bad ones. `builders` and `matmul_command` refuse what the device would refuse.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import wraps
-from typing import Any, Final, ParamSpec, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, Final, SupportsIndex, TypeAlias, TypeVar
 
+from echo_npu.commands.arguments import address, u32
 from echo_npu.commands.integers import checked_integer
-from echo_npu.formats import BLOCK, FORMATS, TILE_COLUMNS, TILE_DEPTH
+from echo_npu.formats import FORMATS, TILE_COLUMNS, TILE_DEPTH
 from echo_npu.spec.contract import (
     BLOCKS_SHIFT,
     COMMAND_STRUCT,
@@ -66,22 +64,14 @@ __all__ = [
     "NpuCommandPacket",
     "Opcode",
     "Packet",
-    "add_packets",
     "extension_count",
     "float32_bits",
-    "gather_packets",
-    "load_program_packets",
-    "matmul_packets",
-    "memcpy_packets",
-    "nop_packet",
     "packet_bytes",
     "stride_fields",
-    "sync_packet",
     "vector_fields",
 ]
 
 _Made = TypeVar("_Made")
-_P = ParamSpec("_P")
 
 MAX_MATMUL_DIM: Final = MAX_DIM
 MAX_ROWS: Final = MAX_DIM
@@ -120,14 +110,6 @@ BLOCK_ROWS: Final = (DataType.FP32, DataType.FP16)
 def packed_rows(blocks: Blocks, k: int, n: int) -> tuple[int, int]:
     """Return how many rows of tiles packed weights [N, K] have, and the bytes of one."""
     return -(-n // TILE_COLUMNS), -(-k // TILE_DEPTH) * FORMATS[blocks.label].tile_bytes
-
-
-def _u32(name: str, value: SupportsIndex) -> int:
-    return checked_integer(name, value, 0, _U32)
-
-
-def _address(name: str, value: SupportsIndex) -> int:
-    return checked_integer(name, value, 0, 2**64 - 1)
 
 
 def float32_bits(name: str, value: float) -> int:
@@ -180,7 +162,7 @@ class NpuCommandPacket:
     ) -> None:
         if len(param) != 8:
             raise ValueError(f"param has {len(param)} words; a packet has 8")
-        words = [_u32(f"param[{index}]", word) for index, word in enumerate(param)]
+        words = [u32(f"param[{index}]", word) for index, word in enumerate(param)]
         for first, name, value in ((PARAM_M, "m", m), (PARAM_K, "k", k), (PARAM_N, "n", n)):
             if value is not None:
                 bits = checked_integer(name, value, -(2**63), 2**63 - 1) & (2**64 - 1)
@@ -188,11 +170,11 @@ class NpuCommandPacket:
         if alpha is not None:
             words[PARAM_ALPHA] = float32_bits("alpha", alpha)
         put = object.__setattr__
-        put(self, "opcode", _u32("opcode", opcode))
-        put(self, "flags", _u32("flags", flags))
-        put(self, "src1_addr", _address("src1_addr", src1_addr))
-        put(self, "src2_addr", _address("src2_addr", src2_addr))
-        put(self, "dst_addr", _address("dst_addr", dst_addr))
+        put(self, "opcode", u32("opcode", opcode))
+        put(self, "flags", u32("flags", flags))
+        put(self, "src1_addr", address("src1_addr", src1_addr))
+        put(self, "src2_addr", address("src2_addr", src2_addr))
+        put(self, "dst_addr", address("dst_addr", dst_addr))
         put(self, "param", tuple(words))
 
     def _dim(self, first: int) -> int:
@@ -285,7 +267,7 @@ class ExtensionPacket(ExtensionFields):
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            object.__setattr__(self, item.name, _u32(item.name, getattr(self, item.name)))
+            object.__setattr__(self, item.name, u32(item.name, getattr(self, item.name)))
 
     def pack(self) -> bytes:
         """Return the 64 bytes of the packet."""
@@ -351,410 +333,8 @@ def packet_bytes(packet: Packet) -> bytes:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command packet and the extension packets that it announces, which are submitted together.
-
-    Attributes:
-        slots: 64 bytes each, the command packet first. The last command of a submission may lack extensions:
-            the device waits for them.
-    """
-
-    slots: tuple[bytes, ...]
-
-    @classmethod
-    def of(cls, packet: Packet, *extensions: Packet) -> Command:
-        """Return the command of these packets, valid or not; TypeError or ValueError for what is no
-        packet."""
-        return cls(tuple(packet_bytes(each) for each in (packet, *extensions)))
-
-    @property
-    def packet(self) -> NpuCommandPacket:
-        """The command packet."""
-        return NpuCommandPacket.unpack(self.slots[0])
-
-    @property
-    def needed(self) -> int:
-        """Slots that it has when it is complete."""
-        return 1 + _announced(self.slots[0])
-
-    @property
-    def complete(self) -> bool:
-        """Whether every extension that the packet announces is there."""
-        return len(self.slots) >= self.needed
-
-    def __str__(self) -> str:
-        others = self.slots[1:]
-        texts = (
-            [str(ExtensionPacket.unpack(others[0]))] if len(others) == 1 else [each.hex() for each in others]
-        )
-        return ", ".join([str(self.packet), *texts])
-
-    def packets(self) -> list[NpuCommandPacket | ExtensionPacket]:
-        """Return the packets of a command whose only extension, if any, is an ExtensionPacket."""
-        return [self.packet, *(ExtensionPacket.unpack(slot) for slot in self.slots[1:])]
-
-
-Submission: TypeAlias = Command | Packet | Iterable[Command | Packet]
-"""What `Device.submit` takes: a command or a packet, or several of both in order."""
-
-
-def as_commands(given: Submission) -> list[Command]:
-    """Return the commands of a submission; a packet's extensions are those that follow it.
-
-    Raises:
-        TypeError, ValueError: something that is no packet.
-    """
-    if isinstance(given, (Command, NpuCommandPacket, ExtensionPacket, bytes)):
-        given = [given]
-    made: list[Command] = []
-    slots: list[bytes] = []  # of a command that lacks extensions
-    for each in given:
-        if isinstance(each, Command) and not slots and each.complete:
-            made.append(each)
-            continue
-        for slot in each.slots if isinstance(each, Command) else (packet_bytes(each),):
-            slots.append(slot)
-            if len(slots) > _announced(slots[0]):
-                made.append(Command(tuple(slots)))
-                slots = []
-    return [*made, Command(tuple(slots))] if slots else made
-
-
-def _announced(slot: bytes) -> int:
-    """Return how many extensions a command packet announces."""
-    opcode, flags = struct.unpack_from("<II", slot)
-    return extension_count(opcode, flags)
-
-
 def _sixty_four(data: bytes | bytearray | memoryview) -> bytes:
     raw = bytes(data)
     if len(raw) != PACKET_BYTES:
         raise ValueError(f"a packet has {PACKET_BYTES} bytes, got {len(raw)}")
     return raw
-
-
-# --- builders -----------------------------------------------------------------------------------------------
-
-
-def _dim(name: str, value: SupportsIndex, high: int = MAX_MATMUL_DIM) -> int:
-    return checked_integer(name, value, 1, high)
-
-
-def _stride(name: str, value: SupportsIndex, *, multiple: int = 1, least: int = 0) -> int:
-    number = _u32(name, value)
-    if number % multiple:
-        raise ValueError(f"{name} is {number}; it must be a multiple of {multiple}")
-    if number and number < least:
-        raise ValueError(f"{name} is {number}; a row has {least} bytes")
-    return number
-
-
-def _aligned(name: str, value: SupportsIndex, multiple: int = 4) -> int:
-    number = _address(name, value)
-    if number % multiple:
-        raise ValueError(f"{name} is 0x{number:x}; it must be a multiple of {multiple}")
-    return number
-
-
-def _batch_strides(name: str, value: Sequence[int], *, multiple: int = 1) -> tuple[int, int]:
-    if len(value) != 2:
-        raise ValueError(f"{name} has {len(value)} entries; it is (inner stride, outer stride) in bytes")
-    return (
-        _stride(f"{name}[0]", value[0], multiple=multiple),
-        _stride(f"{name}[1]", value[1], multiple=multiple),
-    )
-
-
-def _batch_counts(batch: Sequence[int]) -> tuple[int, int]:
-    if len(batch) != 2:
-        raise ValueError(f"batch has {len(batch)} entries; it is (inner count, outer count)")
-    return _dim("batch[0]", batch[0], MAX_BATCH), _dim("batch[1]", batch[1], MAX_BATCH)
-
-
-def _written_batches(name: str, strides: tuple[int, int], batch: tuple[int, int]) -> None:
-    for level in (0, 1):
-        if batch[level] > 1 and strides[level] == 0:
-            raise ValueError(
-                f"{name}[{level}] is 0, but batch[{level}] is {batch[level]}: all would write one place"
-            )
-
-
-def matmul_command(
-    src1: int,
-    src2: int,
-    dst: int,
-    m: int,
-    k: int,
-    n: int,
-    *,
-    dtype: DataType | str = DataType.FP32,
-    half_b: bool = False,
-    blocks: Blocks | str = Blocks.NONE,
-    out: OutType = OutType.FLOAT32,
-    trans_a: bool = False,
-    trans_b: bool = False,
-    alpha: float | None = None,
-    row_scales: int | None = None,
-    column_vectors: int | None = None,
-    column_scale: bool = False,
-    bias: bool = False,
-    relu: bool = False,
-    row_strides: Sequence[int] = (0, 0, 0),
-    batch: Sequence[int] = (1, 1),
-    src1_batch_strides: Sequence[int] = (0, 0),
-    src2_batch_strides: Sequence[int] = (0, 0),
-    dst_batch_strides: Sequence[int] = (0, 0),
-    irq: bool = False,
-) -> Command:
-    """Compute `dst[M, N] = op(src1)[M, K] @ op(src2)[K, N]`, row-major, for every batch.
-
-    Each sum is multiplied by alpha, by its row's scale and by its column's scale, its column's bias is added,
-    and relu is taken. Only the steps that are asked for are done, in this order, each rounded to float32.
-
-    Args:
-        src1, src2, dst: physical byte addresses, multiples of their elements' size.
-        m, k, n: 1..2**24.
-        dtype: type of both operands, with `half_b` of src1, or its label: fp32, bf16, fp16, int8.
-        half_b: src2 is float16; dtype is float32, and there are no blocks.
-        blocks: format of src2, which is then packed weights [N, K] (`echo_npu.formats`), or its label: q8_0,
-            q4_0, q4_1; K is a multiple of 32, dtype is float32 or float16 and that of src1 alone, out is
-            float32, and nothing is transposed.
-        out: type of the result: float32, that of the operands, or int32 (of int8, without any step).
-        trans_a: src1 is stored as [K, M].
-        trans_b: src2 is stored as [N, K].
-        alpha: multiplies the sum (None: no such step).
-        row_scales: address of M float32, a multiple of 4; the same for every batch.
-        column_vectors: address of N float32 for `column_scale` or for `bias`, or of 2 * N for both in this
-            order; a multiple of 4; the same for every batch.
-        column_scale, bias: which column vectors there are.
-        relu: values below zero become zero.
-        row_strides: bytes from one stored row to the next of src1, src2, dst; 0 is dense.
-        batch: (inner, outer) number of products, each 1..65535.
-        *_batch_strides: (inner, outer) bytes from one matrix to the next; 0 reads the same one again.
-        irq: raise the command interrupt on retirement.
-
-    Returns: the command, with an extension packet if it needs one.
-
-    Raises:
-        TypeError, ValueError: naming the argument and its value.
-    """
-    m, k, n = _dim("m", m), _dim("k", k), _dim("n", n)
-    dtype = DataType.of(dtype)
-    if not isinstance(out, OutType):
-        raise TypeError(f"out must be an OutType, got {out!r} ({type(out).__name__})")
-    packed = Blocks.of(blocks)
-    if packed and (k % BLOCK or dtype not in BLOCK_ROWS or out != OutType.FLOAT32 or trans_a or trans_b):
-        raise ValueError(
-            f"blocks is {packed.label}, k is {k}, dtype is {dtype.label}, out is {out.name.lower()}, "
-            f"trans_a is {trans_a}, trans_b is {trans_b}: k must be a multiple of {BLOCK}, dtype fp32 or "
-            "fp16, the result float32, and nothing transposed"
-        )
-    if half_b and (dtype != DataType.FP32 or packed):
-        raise ValueError(
-            f"half_b is {half_b}, dtype is {dtype.label}, blocks is {packed.label}: a float16 src2 takes a "
-            "float32 src1, and no blocks"
-        )
-    size, out_size = dtype.itemsize, out.itemsize(dtype)
-    element2 = DataType.FP16.itemsize if half_b else size
-    size2 = TILE_ALIGNMENT if packed else element2
-    src1, src2 = _aligned("src1", src1, size), _aligned("src2", src2, size2)
-    dst = _aligned("dst", dst, out_size)
-    flags = Flags(dtype << DTYPE_SHIFT | out << OUT_SHIFT | packed << BLOCKS_SHIFT)
-    for flag, given in (
-        (Flags.HALF_B, half_b),
-        (Flags.TRANS_A, trans_a),
-        (Flags.TRANS_B, trans_b),
-        (Flags.USE_ALPHA, alpha is not None),
-        (Flags.ROW_SCALE, row_scales is not None),
-        (Flags.COL_SCALE, column_scale),
-        (Flags.BIAS, bias),
-        (Flags.RELU, relu),
-        (Flags.IRQ, irq),
-    ):
-        if given:
-            flags |= flag
-    if out == OutType.INT32 and (dtype != DataType.INT8 or flags & EPILOGUE_FLAGS):
-        raise ValueError(
-            f"out is int32 and dtype is {dtype.label}: int32 takes int8 operands, and no alpha, scales, bias "
-            "or relu"
-        )
-    if (column_vectors is not None) != (column_scale or bias):
-        raise ValueError(
-            f"column_vectors is {column_vectors}, column_scale is {column_scale} and bias is {bias}: the "
-            "address goes with one of these or both"
-        )
-    columns = 0 if column_vectors is None else _aligned("column_vectors", column_vectors)
-    scales = 0 if row_scales is None else _aligned("row_scales", row_scales)
-    if len(row_strides) != 3:
-        raise ValueError(f"row_strides has {len(row_strides)} entries; it is (src1, src2, dst) in bytes")
-    row_bytes2 = packed_rows(packed, k, n)[1] if packed else element2 * (k if trans_b else n)
-    row_bytes = (size * (m if trans_a else k), row_bytes2, out_size * n)
-    rows = [
-        _stride(f"row_strides[{i}]", row_strides[i], multiple=multiple, least=row_bytes[i])
-        for i, multiple in enumerate((size, size2, out_size))
-    ]
-    counts = _batch_counts(batch)
-    strides1 = _batch_strides("src1_batch_strides", src1_batch_strides, multiple=size)
-    strides2 = _batch_strides("src2_batch_strides", src2_batch_strides, multiple=size2)
-    strides_dst = _batch_strides("dst_batch_strides", dst_batch_strides, multiple=out_size)
-    _written_batches("dst_batch_strides", strides_dst, counts)
-    extended = any(rows) or counts != (1, 1) or bool(flags & VECTOR_OPERAND_FLAGS)
-    if extended:
-        flags |= Flags.EXT
-    packet = NpuCommandPacket(Opcode.MATMUL, flags, src1, src2, dst, m=m, k=k, n=n, alpha=alpha)
-    if not extended:
-        return Command.of(packet)
-    return Command.of(
-        packet,
-        ExtensionPacket(
-            batch0=counts[0],
-            batch1=counts[1],
-            **stride_fields("src1", rows[0], strides1),
-            **stride_fields("src2", rows[1], strides2),
-            **stride_fields("dst", rows[2], strides_dst),
-            **vector_fields(columns, scales),
-        ),
-    )
-
-
-def memcpy_command(
-    src: int,
-    dst: int,
-    nbytes: int,
-    *,
-    rows: int = 1,
-    row_strides: Sequence[int] = (0, 0),
-    batch: Sequence[int] = (1, 1),
-    src_batch_strides: Sequence[int] = (0, 0),
-    dst_batch_strides: Sequence[int] = (0, 0),
-    irq: bool = False,
-) -> Command:
-    """Copy `rows` rows of `nbytes` bytes from `src` to `dst`, for every batch, with any alignment.
-
-    Args:
-        src, dst: physical byte addresses.
-        nbytes: bytes of a row, at least 1.
-        rows: 1..2**24.
-        row_strides: bytes from one row to the next of src, dst; 0 is dense.
-        batch: (inner, outer) number of repetitions, each 1..65535.
-        *_batch_strides: (inner, outer) bytes from one block to the next; 0 reads the same one again.
-        irq: raise the command interrupt on retirement.
-
-    Returns: the command, with an extension packet if it needs one.
-
-    Raises:
-        TypeError, ValueError: naming the argument and its value.
-    """
-    src, dst = _address("src", src), _address("dst", dst)
-    nbytes = _dim("nbytes", nbytes, MAX_COUNT)
-    rows = _dim("rows", rows, MAX_ROWS)
-    if len(row_strides) != 2:
-        raise ValueError(f"row_strides has {len(row_strides)} entries; it is (src, dst) in bytes")
-    src_stride = _stride("row_strides[0]", row_strides[0])
-    dst_stride = _stride("row_strides[1]", row_strides[1], least=nbytes if rows > 1 else 0)
-    counts = _batch_counts(batch)
-    strides_src = _batch_strides("src_batch_strides", src_batch_strides)
-    strides_dst = _batch_strides("dst_batch_strides", dst_batch_strides)
-    _written_batches("dst_batch_strides", strides_dst, counts)
-    flags = Flags.IRQ if irq else Flags.NONE
-    extended = rows > 1 or counts != (1, 1)
-    if extended:
-        flags |= Flags.EXT
-    packet = NpuCommandPacket(Opcode.MEMCPY, flags, src, 0, dst, m=nbytes)
-    if not extended:
-        return Command.of(packet)
-    return Command.of(
-        packet,
-        ExtensionPacket(
-            rows=rows,
-            batch0=counts[0],
-            batch1=counts[1],
-            **stride_fields("src1", src_stride, strides_src),
-            **stride_fields("dst", dst_stride, strides_dst),
-        ),
-    )
-
-
-def add_command(
-    src1: int, src2: int, dst: int, elements: int, *, alpha: float = 1.0, irq: bool = False
-) -> Command:
-    """Compute `dst = src1 + alpha * src2` over consecutive float32 values; dst may be one of the sources.
-
-    Args:
-        src1, src2, dst: physical byte addresses, multiples of 4.
-        elements: 1..2**30 - 1.
-        alpha: rounded to float32.
-        irq: raise the command interrupt on retirement.
-
-    Raises:
-        TypeError, ValueError: naming the argument and its value.
-    """
-    src1, src2, dst = _aligned("src1", src1), _aligned("src2", src2), _aligned("dst", dst)
-    elements = _dim("elements", elements, 2**30 - 1)
-    flags = Flags.IRQ if irq else Flags.NONE
-    return Command.of(NpuCommandPacket(Opcode.ADD_TENSOR, flags, src1, src2, dst, m=elements, alpha=alpha))
-
-
-def gather_command(
-    table: int, indices: int, dst: int, rows: int, row_bytes: int, table_rows: int, *, irq: bool = False
-) -> Command:
-    """Copy row `indices[i]` of a table to row i of dst, all dense.
-
-    Args:
-        table: address of `table_rows` rows of `row_bytes` bytes, each 1..2**31.
-        indices: address of `rows` int32 values, a multiple of 4.
-        dst: address of `rows` rows, 1..2**24.
-
-    Raises:
-        TypeError, ValueError: naming the argument and its value.
-    """
-    table, indices, dst = _address("table", table), _aligned("indices", indices), _address("dst", dst)
-    rows = _dim("rows", rows, MAX_ROWS)
-    row_bytes, table_rows = _dim("row_bytes", row_bytes, MAX_TABLE), _dim("table_rows", table_rows, MAX_TABLE)
-    flags = Flags.IRQ if irq else Flags.NONE
-    return Command.of(
-        NpuCommandPacket(Opcode.GATHER, flags, table, indices, dst, m=rows, k=table_rows, n=row_bytes)
-    )
-
-
-def load_program_command(src: int, words: int, at: int, *, irq: bool = False) -> Command:
-    """Load `words` instructions of 64 bits from `src`, a multiple of 8, into program memory from word `at`
-    on.
-
-    Raises:
-        TypeError, ValueError: naming the argument and its value.
-    """
-    src = _aligned("src", src, 8)
-    words, at = _dim("words", words), checked_integer("at", at, 0, MAX_MATMUL_DIM)
-    flags = Flags.IRQ if irq else Flags.NONE
-    return Command.of(NpuCommandPacket(Opcode.LOAD_PROGRAM, flags, src, m=words, k=at))
-
-
-def nop_packet(*, irq: bool = False) -> NpuCommandPacket:
-    """Return a command that only retires."""
-    return NpuCommandPacket(Opcode.NOP, Flags.IRQ if irq else Flags.NONE)
-
-
-def sync_packet(*, irq: bool = False) -> NpuCommandPacket:
-    """Return a full fence: it retires after everything before it, and nothing after it starts earlier."""
-    return NpuCommandPacket(Opcode.SYNC, Flags.IRQ if irq else Flags.NONE)
-
-
-def _as_packets(build: Callable[_P, Command]) -> Callable[_P, list[NpuCommandPacket | ExtensionPacket]]:
-    """Make a builder that returns the packets of a command."""
-
-    @wraps(build)
-    def packets(*args: _P.args, **kwargs: _P.kwargs) -> list[NpuCommandPacket | ExtensionPacket]:
-        return build(*args, **kwargs).packets()
-
-    packets.__name__ = packets.__qualname__ = build.__name__.replace("_command", "_packets")
-    packets.__annotations__ = {**build.__annotations__, "return": "list[NpuCommandPacket | ExtensionPacket]"}
-    return packets
-
-
-matmul_packets = _as_packets(matmul_command)
-memcpy_packets = _as_packets(memcpy_command)
-add_packets = _as_packets(add_command)
-gather_packets = _as_packets(gather_command)
-load_program_packets = _as_packets(load_program_command)

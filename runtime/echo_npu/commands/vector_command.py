@@ -8,6 +8,7 @@ from typing import Final, SupportsIndex
 
 import numpy as np
 
+from echo_npu.commands.command import Command
 from echo_npu.commands.integers import checked_integer
 from echo_npu.commands.packets import (
     MAX_BATCH,
@@ -15,7 +16,6 @@ from echo_npu.commands.packets import (
     MAX_TABLE,
     PACKET_BYTES,
     VECTOR_EXTENSIONS,
-    Command,
     Flags,
     NpuCommandPacket,
     Opcode,

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.vector.program import Program
 
 STAND_IN_ENTRY: Final = 0x8000_0000

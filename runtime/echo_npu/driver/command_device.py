@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from echo_npu import debug
+from echo_npu.commands.builders import gather_command, memcpy_command
+from echo_npu.commands.command import Command, Submission, as_commands
 from echo_npu.commands.integers import integer
-from echo_npu.commands.packets import Command, Submission, as_commands, gather_command, memcpy_command
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.driver.base import DeviceDriver
 from echo_npu.driver.hardware import HardwareDriver
@@ -310,7 +311,7 @@ class CommandDevice(Locked, ABC):
     def gather(
         self, table: int, indices: int, dst: int, *, rows: int, row_bytes: int, table_rows: int
     ) -> None:
-        """Copy row `indices[i]` of a table to row i of dst, and wait. See `packets.gather_packets`."""
+        """Copy row `indices[i]` of a table to row i of dst, and wait. See `builders.gather_command`."""
         debug.npu(f"GATHER {rows} of {table_rows} rows of {row_bytes} bytes")
         self.execute(gather_command(table, indices, dst, rows, row_bytes, table_rows))
 

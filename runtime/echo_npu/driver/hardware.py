@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from echo_npu import debug
 from echo_npu.address_registers import write_address
 from echo_npu.backends.base import Backend
-from echo_npu.commands.packets import PACKET_BYTES, Command, load_program_command
+from echo_npu.commands.builders import load_program_command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.driver.allocator import RegionAllocator
 from echo_npu.driver.base import DeviceDriver
 from echo_npu.driver.capabilities import Capabilities, read_capabilities

@@ -11,7 +11,8 @@ import numpy as np
 
 from echo_npu.address_registers import write_address
 from echo_npu.backends.base import Backend
-from echo_npu.commands.packets import PACKET_BYTES, Command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg
 from echo_npu.spec import registers as regs
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from echo_npu import debug
+from echo_npu.commands.command import Command
 from echo_npu.commands.listing import list_command
-from echo_npu.commands.packets import Command
 from echo_npu.commands.vector_command import placed
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.errors import NpuRecordingError

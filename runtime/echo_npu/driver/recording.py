@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.commands.builders import load_program_command, memcpy_command
 from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.checks import check_slots
-from echo_npu.commands.packets import Command, Opcode, load_program_command, memcpy_command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import Opcode
 from echo_npu.commands.vector_command import entry_of, placed
 from echo_npu.driver.base import STAND_IN_ENTRY, DeviceDriver
 from echo_npu.driver.command_device import CommandDevice

@@ -17,7 +17,8 @@ import numpy as np
 
 from echo_npu.commands.checked import CheckedCommand, PacketFault
 from echo_npu.commands.checks import check_head, check_slots
-from echo_npu.commands.packets import PACKET_BYTES, Command, Flags, NpuCommandPacket
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import PACKET_BYTES, Flags, NpuCommandPacket
 from echo_npu.errors import NpuBusError
 from echo_npu.model.constants import STORED_BITS, constant_registers
 from echo_npu.model.execution import CommandExecution, ExecutionFault

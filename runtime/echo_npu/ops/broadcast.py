@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.commands.strided import Loop, collapse
 from echo_npu.commands.vector_command import MAX_SEGMENTS, Stream
 from echo_npu.driver.command_device import CommandDevice

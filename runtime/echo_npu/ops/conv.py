@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.matmul import matmul_commands

@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 
 from echo_npu import debug
-from echo_npu.commands.packets import MAX_ROWS, Command, memcpy_command
+from echo_npu.commands.builders import memcpy_command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import MAX_ROWS
 from echo_npu.commands.strided import Loop, chunks, collapse
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, upload

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from echo_npu.commands.packets import add_command
+from echo_npu.commands.builders import add_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.broadcast import compute, is_array, result_shape
 from echo_npu.ops.operands import FLOAT32, check_out, kind, require_float32, upload

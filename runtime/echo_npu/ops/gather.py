@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.packets import gather_command
+from echo_npu.commands.builders import gather_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import check_out, kind, upload
 from echo_npu.ops.rows import run, target_for

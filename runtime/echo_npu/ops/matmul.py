@@ -6,7 +6,9 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack
 import numpy as np
 from numpy.typing import DTypeLike
 
-from echo_npu.commands.packets import BLOCK_ROWS, Command, matmul_command
+from echo_npu.commands.command import Command
+from echo_npu.commands.matmul_command import matmul_command
+from echo_npu.commands.packets import BLOCK_ROWS
 from echo_npu.commands.strided import chunks, collapse
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.formats import PackedMatrix

@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.commands.strided import collapse
 from echo_npu.commands.vector_command import Stream
 from echo_npu.driver.command_device import CommandDevice

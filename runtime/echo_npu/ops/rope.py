@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu import debug
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.commands.vector_command import RowIndices
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from echo_npu import debug
-from echo_npu.commands.packets import MAX_ROWS, Command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import MAX_ROWS
 from echo_npu.commands.strided import Loop, chunks, collapse
 from echo_npu.commands.vector_command import MAX_SEGMENTS, RowIndices, Stream, vector_command
 from echo_npu.driver.command_device import CommandDevice

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu import debug
-from echo_npu.commands.packets import MAX_ROWS, MAX_TABLE, Command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import MAX_ROWS, MAX_TABLE
 from echo_npu.commands.strided import Loop, collapse
 from echo_npu.commands.vector_command import ELEMENT_SIZES, RowIndices, Stream, vector_command
 from echo_npu.driver.command_device import CommandDevice

@@ -5,7 +5,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy, copy_commands
 from echo_npu.ops.operands import check_out, kind, upload

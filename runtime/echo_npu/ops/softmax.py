@@ -5,7 +5,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.operands import FLOAT16, check_device, float_out, kind, require_float32, upload
 from echo_npu.ops.rows import Parameter, column_commands, last_axis_commands, row_fits, run, target_for

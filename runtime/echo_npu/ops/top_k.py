@@ -12,8 +12,9 @@ from typing import Any, Final, SupportsIndex
 import numpy as np
 
 from echo_npu import debug
+from echo_npu.commands.builders import gather_command
+from echo_npu.commands.command import Command
 from echo_npu.commands.integers import checked_integer
-from echo_npu.commands.packets import Command, gather_command
 from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands

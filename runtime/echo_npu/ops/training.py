@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from echo_npu import debug
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.gather import device_indices

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu import formats
-from echo_npu.commands.packets import NpuCommandPacket, memcpy_packets, nop_packet
+from echo_npu.commands.builders import memcpy_packets, nop_packet
+from echo_npu.commands.packets import NpuCommandPacket
 from echo_npu.device import Device
 from echo_npu.errors import NpuDeviceError
 from echo_npu.formats.packed import PackedMatrix

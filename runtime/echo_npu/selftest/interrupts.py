@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from echo_npu.commands.packets import nop_packet
+from echo_npu.commands.builders import nop_packet
 from echo_npu.device import Device
 from echo_npu.register_ops import WriteReg
 from echo_npu.selftest.records import SelfTestError

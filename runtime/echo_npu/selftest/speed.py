@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from echo_npu.commands.packets import memcpy_packets, nop_packet
+from echo_npu.commands.builders import memcpy_packets, nop_packet
 from echo_npu.device import Device
 from echo_npu.register_ops import WriteReg
 from echo_npu.selftest.records import Speed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from echo_npu.commands.packets import nop_packet
+from echo_npu.commands.builders import nop_packet
 from echo_npu.device import Device
 from echo_npu.devices import device_count, get_device, open_device, set_device, settings
 from echo_npu.torch.allocator import CachingAllocator

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from echo_npu import debug
-from echo_npu.commands.packets import PACKET_BYTES, Command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.driver.status import read_counters
 from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch.devices import OpenDevice, opened

@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from echo_npu import debug
-from echo_npu.commands.packets import PACKET_BYTES, Command, Flags, Opcode
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import PACKET_BYTES, Flags, Opcode
 from echo_npu.device import Device
 from echo_npu.driver.base import STAND_IN_ENTRY, DeviceDriver
 from echo_npu.driver.hardware import HardwareDriver

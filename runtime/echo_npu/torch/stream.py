@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.device import Device
 from echo_npu.errors import NpuDeviceError
 

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from echo_npu.commands.command import Command
 from echo_npu.commands.listing import Listed, list_command
-from echo_npu.commands.packets import FENCES, PACKET_BYTES, Command, NpuCommandPacket, Opcode
+from echo_npu.commands.packets import FENCES, PACKET_BYTES, NpuCommandPacket, Opcode
 from echo_npu.commands.vector_command import entry_of
 from echo_npu.register_ops import RegisterOp, WriteReg
 from echo_npu.spec import registers as regs

@@ -13,7 +13,7 @@ from echo_npu.backends.cmodel import CmodelBackend
 from echo_npu.backends.rtlfarm import runner
 from echo_npu.backends.rtlmodel import Options
 from echo_npu.commands.checked import CheckedCommand
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.model import functional
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg

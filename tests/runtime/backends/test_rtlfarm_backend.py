@@ -19,7 +19,8 @@ from echo_npu.backends.rtlfarm import backend
 from echo_npu.backends.rtlfarm.chunk import RunChunk
 from echo_npu.backends.rtlfarm.pool import Load
 from echo_npu.backends.rtlfarm.progress import FarmProgress
-from echo_npu.commands.packets import Command, Flags, NpuCommandPacket, Opcode
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
 from echo_npu.errors import BackendError, RtlMismatchError, SimulatorError
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.register_ops import WriteReg

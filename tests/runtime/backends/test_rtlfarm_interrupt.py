@@ -14,7 +14,7 @@ from echo_npu.backends.rtlfarm import cluster as farm_cluster
 from echo_npu.backends.rtlfarm.pool import LocalWorkers
 from echo_npu.backends.rtlmodel import Options
 from echo_npu.commands.checked import CheckedCommand
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.errors import BackendError, RtlMismatchError
 from echo_npu.model.memory import DeviceMemory
 from tests.refusals import refuses

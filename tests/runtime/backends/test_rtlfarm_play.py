@@ -15,14 +15,9 @@ from echo_npu.backends.rtlfarm.chunk import Deviation, RunChunk
 from echo_npu.backends.rtlfarm.play import ChunkPlay, DeviationError
 from echo_npu.backends.rtlfarm.runner import ChunkRunner
 from echo_npu.backends.rtlmodel import Options
-from echo_npu.commands.packets import (
-    PACKET_BYTES,
-    Command,
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    load_program_command,
-)
+from echo_npu.commands.builders import load_program_command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import PACKET_BYTES, Flags, NpuCommandPacket, Opcode
 from echo_npu.commands.vector_command import Stream
 from echo_npu.driver.status import KnownCounters
 from echo_npu.errors import NpuBusError, NpuDeviceError, RtlMismatchError

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from echo_npu.backends.rtlfarm.pool import ATTEMPTS, Load, LocalWorkers, ended_by_itself
-from echo_npu.commands.packets import Command, Opcode
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import Opcode
 from echo_npu.errors import SimulatorError
 from echo_npu.model.memory import DeviceMemory
 from tests.processes import eventually

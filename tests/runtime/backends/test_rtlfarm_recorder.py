@@ -16,7 +16,8 @@ from echo_npu.backends.rtlfarm.chunk import ChunkResult, CounterMark, RegisterBa
 from echo_npu.backends.rtlfarm.options import FarmOptions
 from echo_npu.backends.rtlfarm.pages import PAGE, digest_of, pages_of
 from echo_npu.backends.rtlfarm.pool import Load
-from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode, memcpy_packets
+from echo_npu.commands.builders import memcpy_packets
+from echo_npu.commands.packets import Flags, NpuCommandPacket, Opcode
 from echo_npu.errors import BackendError, NpuDeviceError
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.register_ops import WaitIrq, WriteReg

@@ -9,7 +9,8 @@ import pytest
 
 from echo_npu.backends.rtlfarm.chunk import RunChunk
 from echo_npu.backends.rtlfarm.replay import replay_chunk
-from echo_npu.commands.packets import Command, Opcode
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import Opcode
 from echo_npu.errors import RtlMismatchError, SimulatorError
 from echo_npu.model.memory import DeviceMemory
 from tests.runtime.backends.model_simulation import ModelSimulation, opened, simulations

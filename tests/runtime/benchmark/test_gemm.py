@@ -10,7 +10,7 @@ import echo_npu
 from echo_npu.benchmark.gemm import Measured, Session, judged, measure_product, workload_name
 from echo_npu.benchmark.measure import numbers, random_elements
 from echo_npu.benchmark.products import Product
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.device import Device
 from echo_npu.spec.data_types import DataType
 from echo_npu.spec.memory_map import MEMORY_REGIONS

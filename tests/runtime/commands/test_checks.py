@@ -8,17 +8,10 @@ from typing import Any
 
 import pytest
 
+from echo_npu.commands.builders import load_program_command, memcpy_command
 from echo_npu.commands.checked import PacketFault
 from echo_npu.commands.checks import check_command, check_slots
-from echo_npu.commands.packets import (
-    BLOCKS_SHIFT,
-    ExtensionPacket,
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    load_program_command,
-    memcpy_command,
-)
+from echo_npu.commands.packets import BLOCKS_SHIFT, ExtensionPacket, Flags, NpuCommandPacket, Opcode
 from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.data_types import Blocks, DataType

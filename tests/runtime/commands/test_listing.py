@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from echo_npu import Flags, NpuCommandPacket, Opcode, matmul_packets, memcpy_packets, nop_packet
+from echo_npu.commands.builders import add_packets, gather_packets, load_program_packets
+from echo_npu.commands.command import Command
 from echo_npu.commands.listing import list_command
-from echo_npu.commands.packets import Command, Packet, add_packets, gather_packets, load_program_packets
+from echo_npu.commands.packets import Packet
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.spec.data_types import DataType, OutType
 

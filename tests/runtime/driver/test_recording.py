@@ -21,7 +21,7 @@ from echo_npu import (
     Opcode,
     matmul_packets,
 )
-from echo_npu.commands.packets import load_program_packets
+from echo_npu.commands.builders import load_program_packets
 from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.register_ops import RegisterOp, WriteReg
 from echo_npu.spec import registers as regs

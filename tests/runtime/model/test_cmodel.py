@@ -8,21 +8,16 @@ import numpy as np
 import pytest
 
 from echo_npu.backends.cmodel import CmodelBackend
-from echo_npu.commands.packets import (
-    ExtensionPacket,
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    Packet,
+from echo_npu.commands.builders import (
     add_packets,
     gather_packets,
     load_program_packets,
-    matmul_packets,
     memcpy_packets,
     nop_packet,
-    packet_bytes,
     sync_packet,
 )
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, Packet, packet_bytes
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.errors import NpuBusError, NpuPointerError
 from echo_npu.model.functional import FunctionalModel

@@ -7,7 +7,7 @@ import pytest
 
 import echo_npu
 from echo_npu import Device
-from echo_npu.commands.packets import memcpy_packets
+from echo_npu.commands.builders import memcpy_packets
 from echo_npu.errors import NpuOutOfMemoryError, NpuPointerError
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from echo_npu import Device, DeviceTensor, Opcode
-from echo_npu.commands.packets import Command, Flags, NpuCommandPacket
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import Flags, NpuCommandPacket
 from echo_npu.ops.types import named_type, type_name
 from tests.arrays import elements, normal
 from tests.refusals import Error, Words, refuses

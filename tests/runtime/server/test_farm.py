@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from echo_npu.cli.app import app
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.server.protocol import AnswerStatus, RequestKind
 from tests.processes import eventually

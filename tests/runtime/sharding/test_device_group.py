@@ -10,7 +10,7 @@ import pytest
 import echo_npu
 from echo_npu import NpuDeviceError
 from echo_npu.backends.rtlmodel import Options
-from echo_npu.commands.packets import memcpy_command
+from echo_npu.commands.builders import memcpy_command
 from echo_npu.sharding import DeviceGroup, Spent
 from echo_npu.sharding.devices import Gather
 from tests.refusals import refuses

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 import echo_npu
 from echo_npu.backends.rtlmodel import Options
 from echo_npu.cli import app
-from echo_npu.commands.packets import Command, Opcode
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import Opcode
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.sharding import ShardReport
 from echo_npu.sharding.report import TINY, report_layer, report_linear

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from echo_npu import matmul_packets, memcpy_packets, nop_packet
-from echo_npu.commands.packets import Packet, load_program_packets, packet_bytes
+from echo_npu.commands.builders import load_program_packets
+from echo_npu.commands.packets import Packet, packet_bytes
 from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.register_ops import ReadReg, WriteReg
 from echo_npu.spec import registers as regs

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import echo_npu
-from echo_npu import Device, NpuDeviceError, Opcode
-from echo_npu.commands import packets
+from echo_npu import Device, NpuDeviceError
+from echo_npu.commands.packets import Packet
 from echo_npu.commands.vector_command import Stream, vector_command
 from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.spec.status import ErrorCode
@@ -154,7 +154,7 @@ def test_a_reset_loads_again(npu: Device) -> None:
 
 def test_commands_of_several_programs_in_one_submission(npu: Device) -> None:
     outs = [npu.empty(1, np.int32) for _ in range(3)]
-    submission: list[packets.Packet] = []
+    submission: list[Packet] = []
     for each, out in zip((A, B, C), outs, strict=True):
         entry = npu.load_program(each)
         submission += vector_command(entry, rows=1, cols=1, output=Stream(out.ptr)).packets()
@@ -189,27 +189,3 @@ def test_gather(npu: Device) -> None:
     with pytest.raises(NpuDeviceError) as error:
         npu.gather(on_device.ptr, picked.ptr, out.ptr, rows=4, row_bytes=28, table_rows=10)
     assert (error.value.code, error.value.address) == (ErrorCode.BAD_INDEX, picked.ptr + 8)
-
-
-@pytest.mark.parametrize(
-    ("build", "words"),
-    [
-        (lambda: packets.gather_packets(0, 2, 0, 1, 1, 1), "indices is 0x2; it must be a multiple of 4"),
-        (lambda: packets.gather_packets(0, 0, 0, 0, 1, 1), "rows is 0"),
-        (lambda: packets.gather_packets(0, 0, 0, 1, 2**31 + 1, 1), "row_bytes is 2147483649"),
-        (lambda: packets.gather_packets(0, 0, 0, 1, 1, 0), "table_rows is 0"),
-        (lambda: packets.load_program_packets(4, 1, 0), "src is 0x4; it must be a multiple of 8"),
-        (lambda: packets.load_program_packets(8, 0, 0), "words is 0"),
-        (lambda: packets.load_program_packets(8, 1, -1), "at is -1"),
-    ],
-)
-def test_builders_refuse(build: object, words: str) -> None:
-    refuses(ValueError, words, build)
-
-
-def test_builders_choose_the_fields() -> None:
-    (made,) = packets.gather_packets(1, 8, 3, 4, 5, 6, irq=True)
-    same = packets.NpuCommandPacket(Opcode.GATHER, packets.Flags.IRQ, 1, 8, 3, m=4, k=6, n=5)
-    assert (made.pack(), made.flags) == (same.pack(), packets.Flags.IRQ)
-    (made,) = packets.load_program_packets(16, 2, 3)
-    assert made.pack() == packets.NpuCommandPacket(Opcode.LOAD_PROGRAM, 0, 16, m=2, k=3).pack()

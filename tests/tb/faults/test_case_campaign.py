@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from echo_npu.commands.checked import CheckedCommand
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, matmul_packets, packet_bytes
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, packet_bytes
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
 from echo_sim.build import COVERAGE_VARIABLE

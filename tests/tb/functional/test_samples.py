@@ -5,16 +5,11 @@ import random
 import numpy as np
 import pytest
 
+from echo_npu.commands.builders import load_program_packets, memcpy_packets
 from echo_npu.commands.checked import CheckedCommand
-from echo_npu.commands.packets import (
-    NpuCommandPacket,
-    Opcode,
-    Packet,
-    as_commands,
-    load_program_packets,
-    matmul_packets,
-    memcpy_packets,
-)
+from echo_npu.commands.command import as_commands
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.spec.data_types import DataType, OutType
 from echo_sim.config import load_config

@@ -7,20 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from echo_npu.commands.builders import gather_packets, load_program_packets, memcpy_packets, sync_packet
 from echo_npu.commands.checks import check_command
-from echo_npu.commands.packets import (
-    ExtensionPacket,
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    Packet,
-    gather_packets,
-    load_program_packets,
-    matmul_packets,
-    memcpy_packets,
-    packet_bytes,
-    sync_packet,
-)
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, Packet, packet_bytes
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_npu.model import execution
 from echo_npu.model.epilogue import Epilogue, store

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from echo_npu.commands.packets import as_commands
+from echo_npu.commands.command import as_commands
 from echo_sim.config import load_config
 from tb.checking import accepted, loaded_programs
 from tb.functional.plan import COMMANDS

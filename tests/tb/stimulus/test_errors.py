@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pytest
 
-from echo_npu.commands.packets import Packet, load_program_packets, packet_bytes
+from echo_npu.commands.builders import load_program_packets
+from echo_npu.commands.packets import Packet, packet_bytes
 from echo_npu.model.functional import FunctionalModel
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.spec import registers as regs

@@ -7,7 +7,8 @@ from typing import get_args
 
 import pytest
 
-from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, as_commands
+from echo_npu.commands.command import as_commands
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet
 from echo_npu.spec.data_types import Blocks
 from echo_npu.spec.status import State
 from echo_sim.config import load_config

@@ -2,15 +2,9 @@
 
 import pytest
 
-from echo_npu.commands.packets import (
-    NpuCommandPacket,
-    Opcode,
-    Packet,
-    gather_packets,
-    matmul_packets,
-    memcpy_packets,
-    packet_bytes,
-)
+from echo_npu.commands.builders import gather_packets, memcpy_packets
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import NpuCommandPacket, Opcode, Packet, packet_bytes
 from echo_npu.commands.vector_command import RowIndices, Stream, vector_command
 from echo_sim.config import load_config
 from tb.stimulus.steps import Fault

@@ -2,7 +2,9 @@
 
 import pytest
 
-from echo_npu.commands.packets import matmul_packets, memcpy_packets, packet_bytes, sync_packet
+from echo_npu.commands.builders import memcpy_packets, sync_packet
+from echo_npu.commands.matmul_command import matmul_packets
+from echo_npu.commands.packets import packet_bytes
 from echo_sim.config import load_config
 from tb.stimulus.steps import CommandStep, Recover, StepProgram
 from tb.uvm.patience import patience

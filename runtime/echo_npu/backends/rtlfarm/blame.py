@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from echo_npu.backends.rtlfarm.chunk import CounterMark, Deviation, MemoryWrite, RunChunk
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, Runs, written_by
 from echo_npu.commands.checked import CheckedCommand
+from echo_npu.commands.command import Command
 from echo_npu.commands.listing import list_command
-from echo_npu.commands.packets import Command
 from echo_npu.commands.vector_command import entry_of
 from echo_npu.errors import NpuBusError
 from echo_npu.model.functional import FunctionalModel

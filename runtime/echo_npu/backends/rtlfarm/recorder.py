@@ -20,7 +20,8 @@ from echo_npu.backends.rtlfarm.chunk import (
 from echo_npu.backends.rtlfarm.costs import estimated_cycles, roughly
 from echo_npu.backends.rtlfarm.pages import PAGE, MemoryPage, PageTable, pages_of, read_by, written_by
 from echo_npu.commands.checked import CheckedCommand
-from echo_npu.commands.packets import PACKET_BYTES, Command, NpuCommandPacket, Opcode
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import PACKET_BYTES, NpuCommandPacket, Opcode
 from echo_npu.model.functional import FunctionalModel, ModelState
 from echo_npu.register_ops import ReadReg, RegisterOp, WriteReg
 from echo_npu.spec import registers as regs

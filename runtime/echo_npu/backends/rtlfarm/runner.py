@@ -13,7 +13,8 @@ from echo_npu.backends.rtlfarm.chunk import ChunkResult, Deviation, RunChunk
 from echo_npu.backends.rtlfarm.pages import PAGE, ZERO, digest_of
 from echo_npu.backends.rtlfarm.play import PATIENCE, ChunkPlay, DeviationError, push, write_window
 from echo_npu.backends.rtlmodel import Options, RtlmodelBackend
-from echo_npu.commands.packets import PACKET_BYTES, load_program_command, nop_packet
+from echo_npu.commands.builders import load_program_command, nop_packet
+from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.errors import SimulatorError
 from echo_npu.register_ops import ReadReg, WaitIrq, WriteReg
 from echo_npu.spec import registers as regs

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from echo_npu.commands.packets import PACKET_BYTES, Command
+from echo_npu.commands.command import Command
+from echo_npu.commands.packets import PACKET_BYTES
 from echo_npu.errors import NpuProgramMemoryError
 from echo_npu.torch import counting
 from echo_npu.torch import launch as launches

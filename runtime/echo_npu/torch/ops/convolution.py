@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from echo_npu.commands.packets import Command
+from echo_npu.commands.command import Command
 from echo_npu.ops.copy import copy_commands
 from echo_npu.ops.methods import OpMethods
 from echo_npu.ops.shape import fill_commands

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch._prims_common import canonicalize_dim
 
-from echo_npu.commands.packets import gather_command
+from echo_npu.commands.builders import gather_command
 from echo_npu.driver.command_device import CommandDevice
 from echo_npu.errors import NpuDeviceError
 from echo_npu.ops.methods import OpMethods

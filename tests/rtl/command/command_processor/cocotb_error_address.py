@@ -7,7 +7,8 @@ from typing import Any
 import cocotb
 from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
 
-from echo_npu.commands.packets import matmul_packets, memcpy_packets
+from echo_npu.commands.builders import memcpy_packets
+from echo_npu.commands.matmul_command import matmul_packets
 from echo_npu.spec.status import ErrorCode, State
 from tests.rtl.command.command_processor.surroundings import (
     SOON,

@@ -6,13 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from echo_npu.commands.checked import CheckedCommand, MemoryOperand, PacketFault
 from echo_npu.commands.checks import check_command, unpack_extension
-from echo_npu.commands.packets import (
-    VECTOR_OPERAND_FLAGS,
-    Flags,
-    NpuCommandPacket,
-    Opcode,
-    extension_count,
-)
+from echo_npu.commands.packets import VECTOR_OPERAND_FLAGS, Flags, NpuCommandPacket, Opcode, extension_count
 from echo_npu.commands.vector_command import Descriptor
 from echo_npu.model.program_memory import ProgramMemory
 from echo_npu.spec.memory_map import DEFAULT_MAP, MemoryMap, Region

@@ -25,33 +25,36 @@ module burst_splitter
     output address_t    burst_addr_o,   // aligned down to a beat
     output logic [7:0]  burst_len_o     // beats - 1
 );
-  localparam int unsigned BeatBytes = DataWidth / 8;
+  localparam int unsigned BeatBytes  = DataWidth / 8;
   localparam int unsigned OffsetBits = $clog2(BeatBytes);
-  localparam int unsigned PageBeats = 4096 / BeatBytes;
+  localparam int unsigned PageBytes  = 4096;
+  localparam int unsigned PageBits   = $clog2(PageBytes);
+  localparam int unsigned PageBeats  = PageBytes / BeatBytes;
 
   logic active_q;
   address_t row_addr_q, addr_q;
   logic [31:0] left_q, rows_q, stride_q, row_bytes_q;
 
-  address_t offset, beats_left, beats_page, beats;
-  logic [31:0] covered;
+  logic [OffsetBits-1:0]        offset;       // bytes in front of the first one in its beat
+  logic [32-OffsetBits:0]       beats_left;   // to the end of the row
+  logic [$clog2(PageBeats):0]   beats_page;   // to the end of the page
+  logic [$clog2(MaxBurst):0]    beats_most, beats;
+  logic [31:0]                  covered;      // bytes of the row
   logic last_of_row, last;
 
   assign desc_ready_o  = !active_q;
   assign burst_valid_o = active_q;
-  assign burst_addr_o  = addr_q & ~(address_t'(BeatBytes) - address_t'(1));
-  assign burst_len_o   = 8'(beats - address_t'(1));
+  assign burst_addr_o  = {addr_q[AddressBits-1:OffsetBits], {OffsetBits{1'b0}}};
+  assign burst_len_o   = 8'(32'(beats) - 32'd1);
 
-  always_comb begin
-    offset     = addr_q & (address_t'(BeatBytes) - address_t'(1));
-    beats_left = (offset + address_t'(left_q) + (address_t'(BeatBytes) - address_t'(1))) >> OffsetBits;
-    beats_page = address_t'(PageBeats) - ((addr_q & address_t'(4095)) >> OffsetBits);
-    beats      = (beats_left < beats_page) ? beats_left : beats_page;
-    beats      = (beats < address_t'(MaxBurst)) ? beats : address_t'(MaxBurst);
-    covered    = 32'((beats << OffsetBits) - offset);
-    last_of_row = beats == beats_left;
-    last        = last_of_row && rows_q == 32'd1;
-  end
+  assign offset      = addr_q[OffsetBits-1:0];
+  assign beats_left  = (33 - OffsetBits)'((33'(left_q) + 33'(offset) + 33'(BeatBytes - 1)) >> OffsetBits);
+  assign beats_page  = ($clog2(PageBeats) + 1)'(PageBeats - 32'(addr_q[PageBits-1:OffsetBits]));
+  assign beats_most  = ($clog2(MaxBurst) + 1)'((32'(beats_page) < MaxBurst) ? 32'(beats_page) : MaxBurst);
+  assign last_of_row = 32'(beats_left) <= 32'(beats_most);
+  assign beats       = last_of_row ? ($clog2(MaxBurst) + 1)'(beats_left) : beats_most;
+  assign covered     = (32'(beats) << OffsetBits) - 32'(offset);
+  assign last        = last_of_row && rows_q == 32'd1;
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || abort_i) begin

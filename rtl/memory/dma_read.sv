@@ -49,7 +49,7 @@ module dma_read
   localparam int unsigned OffsetBits = $clog2(BeatBytes);
   localparam int unsigned MaxBurst   = 16;
   localparam int unsigned CountBits  = $clog2(BufferBeats) + 1;
-  localparam int unsigned RowTagBits = OffsetBits + 96;
+  localparam int unsigned RowTagBits = 2 * OffsetBits + 64;
 
   // ---- requests ----------------------------------------------------------------
   logic split_ready, tag_full, tag_empty, tag_pop;
@@ -146,7 +146,7 @@ module dma_read
 
   // ---- row alignment -------------------------------------------------------------
   // The fields of each descriptor that the return side needs.
-  assign tag_in = {desc_i.addr[OffsetBits-1:0], desc_i.row_bytes, desc_i.rows, desc_i.stride};
+  assign tag_in = {desc_i.addr[OffsetBits-1:0], desc_i.row_bytes, desc_i.rows, desc_i.stride[OffsetBits-1:0]};
   logic [2:0] tag_count;
   sync_fifo #(
       .Width(RowTagBits),
@@ -164,8 +164,8 @@ module dma_read
       .count_o(tag_count)
   );
 
-  logic [OffsetBits-1:0] tag_offset;
-  logic [31:0] tag_row_bytes, tag_rows, tag_stride;
+  logic [OffsetBits-1:0] tag_offset, tag_stride;
+  logic [31:0] tag_row_bytes, tag_rows;
   assign {tag_offset, tag_row_bytes, tag_rows, tag_stride} = tag_out;
 
   logic row_active_q, primed_q;
@@ -179,7 +179,7 @@ module dma_read
   logic [OffsetBits+2:0] shift;
 
   assign shift      = {offset_q, 3'b000};
-  assign fits_first = address_t'(offset_q) + address_t'(left_q) <= address_t'(BeatBytes);
+  assign fits_first = 33'(offset_q) + 33'(left_q) <= 33'(BeatBytes);
   assign tail_only  = primed_q && offset_q != '0 && left_q <= 32'(BeatBytes) - 32'(offset_q);
   assign ends_row   = left_q <= 32'(BeatBytes);
 
@@ -230,7 +230,7 @@ module dma_read
       row_bytes_q <= tag_row_bytes;
       left_q      <= tag_row_bytes;
       rows_left_q <= tag_rows;
-      stride_q    <= tag_stride[OffsetBits-1:0];
+      stride_q    <= tag_stride;
       row_offset_q <= tag_offset;
     end else if (emit && data_ready_i) begin
       left_q <= left_q - 32'(BeatBytes);
@@ -247,12 +247,14 @@ module dma_read
   assign idle_o = !burst_valid && tag_empty && !row_active_q && burst_empty;
 
   logic unused;
-  assign unused = &{1'b0, fifo_full, fifo_count, tag_count, tag_stride[31:OffsetBits], bursts_count, r_resp_i[0]};
+  assign unused = &{1'b0, fifo_full, fifo_count, tag_count, bursts_count, r_resp_i[0]};
 
   if (BufferBeats < MaxBurst) begin : g_bad_buffer
     $fatal(1, "dma_read: BufferBeats must be at least 16, the longest burst: it is requested as a whole");
   end
 
+  `NPU_ASSERT(WholeFits, !(desc_valid_i && dense && 64'(desc_i.rows) * 64'(desc_i.row_bytes) != 64'(whole)),
+              "dense rows have more bytes than an address can count")
   `NPU_ASSERT(RestsClean, !(idle_o && (reserved_q != '0 || primed_q || !fifo_empty)),
               "an idle channel, whose clock rests, keeps something that an abort would clear")
   `NPU_ASSERT(DataExpected, !(r_valid_i && burst_empty), "read data arrived without a burst under way")

@@ -112,8 +112,7 @@ module dma_write
     out_data = '0;
     out_strb = '0;
     if (produce) begin
-      if (offset_q == '0) out_data = data_i;
-      else out_data = DataWidth'(({need_input ? data_i : {DataWidth{1'b0}}, previous_q} << shift_up) >> DataWidth);
+      out_data = DataWidth'(({need_input ? data_i : {DataWidth{1'b0}}, previous_q} << shift_up) >> DataWidth);
       out_strb = '1;
       if (ends_row) out_strb = ~({BeatBytes{1'b1}} << out_left_q[OffsetBits:0]);
       if (first_q) out_strb &= {BeatBytes{1'b1}} << offset_q;

@@ -242,14 +242,13 @@ def _elaboration(
 def map_block(block: Block, target: Target, liberty: Path | None, timeout: float) -> Mapping[str, Any]:
     """Return the netlist of a block in the target's cells: `ports` and `cells` of Yosys's JSON.
 
-    A netlist that was made before of the same block by the same commands is taken again. With `timeout` 0
-    nothing else is.
+    A netlist that was made before by the same commands of such a block is taken again, whatever its nets were
+    called. With `timeout` 0 nothing else is.
 
     Raises: as `yosys`.
     """
     library = liberty.read_bytes() if liberty and target.name == "osu018" else b""
-    text = json.dumps(block.netlist)
-    made = hashlib.sha256("\n".join((text, *target.script)).encode() + library).hexdigest()[:20]
+    made = hashlib.sha256("\n".join((block.key, *target.script)).encode() + library).hexdigest()[:20]
     kept = WORK / "netlists" / f"{target.name}-{made}.json"
     if kept.exists():
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
@@ -259,7 +258,7 @@ def map_block(block: Block, target: Target, liberty: Path | None, timeout: float
     folder = WORK / "runs" / f"{target.name}-{made}"
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        (folder / "block.json").write_text(text, encoding="utf-8")
+        (folder / "block.json").write_text(json.dumps(block.netlist), encoding="utf-8")
         if library:
             (folder / LIBERTY).write_bytes(library)
         yosys(["read_json block.json", *target.script, "opt_clean", "write_json out.json"], folder, timeout)

@@ -576,6 +576,10 @@ module vector_core
 
   `NPU_ASSERT(StartsEmpty, !(start_i && (busy_o || !lanes_empty)),
               "a command was started before the last one was done, or before an abort emptied the lanes")
+  `NPU_ASSERT(LateTogether, !(leaving && u_alu.late != ending_late_q),
+              "the lanes and what follows them disagree whether the last word came late")
+  `NPU_ASSERT(PassesAlone, !(u_alu.special_late && u_alu.passing_q),
+              "a special function and another word end in the same clock")
   `NPU_ASSERT(OutComplete, !(row_end_o && out_segment_q != command_i.streams[Output].segments),
               "a row ended with an incomplete output")
 endmodule

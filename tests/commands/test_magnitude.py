@@ -30,7 +30,8 @@ _WALK = (  # one segment for each iteration
 )
 _NUMBER = (
     Instruction(Op.IADD, CODE["r0"], CODE["s0"], CODE["row"]),
-    Instruction(Op.IADD, CODE["o"], CODE["r0"], CODE["batch0"]),
+    Instruction(Op.IADD, CODE["r0"], CODE["r0"], CODE["batch0"]),
+    Instruction(Op.IADD, CODE["o"], CODE["r0"], CODE["batch1"]),
     Instruction(Op.END),
 )
 _NUMBER_COLUMNS = (
@@ -71,11 +72,11 @@ def inner(tb: NpuTestbench) -> VectorCommand:
 
 
 def outer(tb: NpuTestbench) -> VectorCommand:
-    """Return the most outer batches, of two inner ones each."""
-    count = min(MOST_BATCHES, many()) // 2
-    source = Stream(random_words(tb, 2 * count), batch_strides=(4, 8))
-    output = Stream(tb.destination(8 * count), batch_strides=(4, 8))
-    return vector_command(0, rows=1, cols=1, batch=(2, count), inputs=[source], output=output)
+    """Return the most outer batches, each a word plus its own index."""
+    count = min(MOST_BATCHES, many())
+    source = Stream(random_words(tb, count), batch_strides=(0, 4))
+    output = Stream(tb.destination(4 * count), batch_strides=(0, 4))
+    return vector_command(0, rows=1, cols=1, batch=(1, count), inputs=[source], output=output)
 
 
 def columns(tb: NpuTestbench) -> VectorCommand:

@@ -10,6 +10,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 
+from echo_npu.spec.contract import MAX_DIM
 from tb.blocks import parameter
 from tests.rtl.elements import DTYPES
 from tests.rtl.situations import Situations
@@ -217,6 +218,30 @@ async def rows_of_any_length(dut: Any) -> None:
         await pulse(dut, "abort_i")
         times = 1 if 16 * granules <= ROW_ELEMENTS else stream["passes"]
         assert asked == times * counts["rows"] * stream["segs"] * stream["seg_bytes"], (granules, stream)
+
+
+@cocotb.test()
+async def any_number_of_rows_awaited(dut: Any) -> None:
+    """The module is not idle before the data of a transfer has come, whatever the number of its rows."""
+    await reset(dut)
+    stream = {"addr": 0, "row_stride": 4, "batch0_stride": 0, "batch1_stride": 0, "seg_stride": 0}
+    stream |= {"seg_bytes": 4, "seg_len": 1, "segs": 1, "bcast": 0, "size": 0, "passes": 1}
+    stream |= {"length": 1, "segments": 1, "row_granules": 1}
+    for bit in range(MAX_DIM.bit_length()):
+        rows = 1 << bit
+        await begin(dut, stream, {"rows": rows, "batch0": 1, "batch1": 1}, program=True)
+        asked = 0
+        dut.desc_ready_i.value = 1
+        while asked < rows:
+            await RisingEdge(dut.clk_i)
+            if dut.desc_valid_o.value:
+                asked += Transfer.of(dut.desc_o).rows
+        dut.desc_ready_i.value = 0
+        for _ in range(3):
+            await RisingEdge(dut.clk_i)
+            assert not dut.idle_o.value, f"{rows} rows"
+            assert not dut.desc_valid_o.value
+        await pulse(dut, "abort_i")
 
 
 @cocotb.test()

@@ -102,11 +102,13 @@ class VectorCoreSituation(Enum):
     SHORT_OUT = "an output word with fewer elements than lanes"
     BROKEN_LATER = "a rule broken in a later chunk or iteration"
     BROKEN_BUSY = "a rule broken with results on their way to the output"
-    START_AT_ONCE = "a command right after an abort or a reset"
+    START_AT_ONCE = "a command right after an abort or a reset with results on their way"
     WAITS_AT_END = "an END that waits for the lanes"
     ABORT_BUSY = "an abort with results on their way to the output"
     ABORT_WAITING = "an abort of an instruction that waits"
     ABORT_BEGIN = "an abort of a command that begins"
+    ABORT_LATE = "an abort of one clock before the last one of a special function that goes to the output"
+    RESET_LATE = "a reset of one clock before the last one of a special function that goes to the output"
     ABORT_BROKEN = "an abort after a broken rule, with results on their way to the output"
     RESET_BUSY = "a reset with results on their way to the output"
 
@@ -181,7 +183,8 @@ class VectorCoreTestbench:
         self.kept: dict[Place, int] = {}  # words written in part over what was there: the elements written
         self.loops: list[Op] = []
         self.chunk_loops = 0
-        self.stopped = False  # by an abort or a reset in the last clock
+        self.stopped = False  # by an abort or a reset in the last clock, with results on their way
+        self.broken = False  # a rule, and no abort has come since
 
     # --- the command ----------------------------------------------------------------------------------------
 
@@ -264,8 +267,9 @@ class VectorCoreTestbench:
             self.fetched = int(dut.fetch_address_o.value)
         self.output.clock(valid=self.pipeline.write is not None and self.pipeline.write.out)
         self.windows.clock()
-        self.stopped = abort or reset
-        if self.stopped:
+        self.stopped = (abort or reset) and not self.pipeline.empty
+        if abort or reset:
+            self.broken = False
             self.state = CommandState.IDLE
             self.words = []
             self.pipeline.clear()
@@ -395,7 +399,7 @@ class VectorCoreTestbench:
         elif step is None:
             return
         elif step.broken:
-            self.state = CommandState.IDLE
+            self.state, self.broken = CommandState.IDLE, True
         elif step.control:
             self.control(step)
         elif issued:
@@ -566,11 +570,18 @@ class VectorCoreTestbench:
         saw(VectorCoreSituation.BATCH1, OPERAND_CODES["batch1"] in sources and batch1)
 
 
-async def run(testbench: VectorCoreTestbench, job: CommandCourse, stop: int) -> None:
-    """Run a command to its end, or to an abort or reset after this many clocks, whichever is first."""
+def late_is_next(testbench: VectorCoreTestbench) -> bool:
+    """Return whether a special function that goes to the output begins its last clock at the coming edge."""
+    leaving = testbench.pipeline.before
+    return leaving is not None and leaving.special and leaving.out
+
+
+async def run(testbench: VectorCoreTestbench, job: CommandCourse, stop: int, *, late: bool) -> None:
+    """Run a command to its end, or to an abort or reset after this many clocks, whichever is first. With
+    `late` one comes where a special function is about to begin its last clock, too."""
     await testbench.clock(start=job)
     while testbench.state != CommandState.IDLE:
-        if stop == 0:
+        if stop == 0 or (late and late_is_next(testbench)):
             await halt(testbench)
             break
         stop -= 1
@@ -579,8 +590,11 @@ async def run(testbench: VectorCoreTestbench, job: CommandCourse, stop: int) -> 
 
 async def halt(testbench: VectorCoreTestbench) -> None:
     """Abort or reset for some clocks."""
-    by_reset = random.random() < 0.3
-    for _ in range(random.choice((1, 1, 3))):
+    by_reset, clocks = random.random() < 0.3, random.choice((1, 1, 3))
+    late = clocks == 1 and late_is_next(testbench)
+    testbench.situations.saw(VectorCoreSituation.ABORT_LATE, late and not by_reset)
+    testbench.situations.saw(VectorCoreSituation.RESET_LATE, late and by_reset)
+    for _ in range(clocks):
         await testbench.clock(abort=not by_reset, reset=by_reset)
 
 
@@ -594,10 +608,10 @@ async def random_programs(dut: Any) -> None:
     await testbench.clock()
     for _ in situations.rounds(200):
         stop = random.choice((-1, -1, -1, -1, -1, -1, random.randrange(4), random.randrange(100)))
-        await run(testbench, draw(), stop)
+        await run(testbench, draw(), stop, late=random.random() < 0.1)
         if random.random() < 0.6:
             for _ in range(random.randint(1, 5)):
                 await testbench.clock()
-        if not testbench.pipeline.empty:  # behind a broken rule
+        if testbench.broken:
             await halt(testbench)
         situations.saw(VectorCoreSituation.START_AT_ONCE, testbench.stopped)

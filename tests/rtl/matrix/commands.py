@@ -1,7 +1,9 @@
 """Matrix commands in the form of matrix_command_t, for the testbenches of the matrix engine's parts."""
 
+import random
 from dataclasses import dataclass, field
 
+from echo_npu.spec.contract import MAX_DIM
 from echo_npu.spec.data_types import Blocks, DataType, OutType
 
 
@@ -81,3 +83,13 @@ class MatrixCommand:
             assert 0 <= value < 1 << bits
             word = word << bits | value
         return word
+
+
+def drawn_start(size: int) -> int:
+    """Draw where a part of `size` elements of a dimension begins: every power of two is as likely."""
+    return min(random.getrandbits(random.randint(0, MAX_DIM.bit_length())), MAX_DIM - size)
+
+
+def drawn_block_start(block: int, size: int) -> int:
+    """Draw where a block of `size` elements begins: mostly it is the first or the second one."""
+    return drawn_start(size + 9) if random.random() < 0.1 else random.choice((0, block))

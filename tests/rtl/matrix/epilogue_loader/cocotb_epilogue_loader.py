@@ -11,7 +11,7 @@ from cocotb.triggers import RisingEdge
 
 from tb.blocks import parameter
 from tests.rtl.matrix.arithmetic import as_words
-from tests.rtl.matrix.commands import MatrixCommand
+from tests.rtl.matrix.commands import MatrixCommand, drawn_block_start
 from tests.rtl.matrix.epilogues import draw_epilogue
 from tests.rtl.matrix.vectors import VectorChannel, Vectors
 from tests.rtl.situations import Situations
@@ -43,7 +43,7 @@ def draw() -> tuple[MatrixCommand, tuple[int, int, int, int]]:
     """Draw a command and one of its blocks: m0, mb, n0, nb."""
     mb = random.choice((1, BLOCK_M, random.randint(1, BLOCK_M)))
     nb = random.choice((1, BLOCK_N, random.randint(1, BLOCK_N)))
-    m0, n0 = random.choice((0, BLOCK_M)), random.choice((0, BLOCK_N))
+    m0, n0 = drawn_block_start(BLOCK_M, mb), drawn_block_start(BLOCK_N, nb)
     command = replace(
         draw_epilogue(MatrixCommand()),
         m=m0 + mb + random.choice((0, 7)),

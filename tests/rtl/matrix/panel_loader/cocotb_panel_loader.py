@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from echo_npu.spec.data_types import DataType
 from tb.blocks import parameter
+from tests.rtl.matrix.commands import drawn_start
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 from tests.rtl.transfers import Transfer
@@ -101,8 +102,8 @@ def draw() -> LoadedPanel:
     most_k, most_x = TILE * K_TILES // (2 if wide else 1), BLOCK_X * (2 if wide else 1)
     kb = random.choice((1, TILE, min(TILE + 1, most_k), most_k, random.randint(1, most_k)))
     xb = random.choice((1, TILE, min(TILE + 1, most_x), most_x, random.randint(1, most_x)))
-    k0 = random.randrange(1000)
     size, per_word = kind.itemsize, 4 if kind == DataType.INT8 else 1
+    k0 = drawn_start(kb) // per_word
     # Elements [k, x]; K may end inside the last word, or continue beyond the panel.
     count = kb * per_word - random.choice((0, random.randrange(per_word)))
     depth = k0 * per_word + count
@@ -125,9 +126,9 @@ def draw() -> LoadedPanel:
         words = raw
     stored = raw.astype({1: np.uint8, 2: np.uint16, 4: np.uint32}[size])
     rows = tuple(row.tobytes() for row in (stored if k_rows else np.ascontiguousarray(stored.T)))
-    stride = random.randrange(1 << 16)
+    stride = random.getrandbits(random.randint(0, 32))
     base = random.randrange(1 << 28)
-    return LoadedPanel(kind, k_rows, wide, base, stride, depth, k0, random.randrange(1000), words, rows)
+    return LoadedPanel(kind, k_rows, wide, base, stride, depth, k0, drawn_start(xb), words, rows)
 
 
 class PanelLoaderTestbench:

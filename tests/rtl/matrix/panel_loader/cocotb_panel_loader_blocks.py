@@ -16,6 +16,7 @@ from echo_npu.formats import BLOCK, FORMATS, TILE_BLOCKS, TILE_COLUMNS, TILE_DEP
 from echo_npu.reference.blocks import block_floating_point
 from echo_npu.spec.data_types import Blocks, DataType
 from tb.blocks import parameter
+from tests.rtl.matrix.commands import drawn_start
 from tests.rtl.situations import Situations
 from tests.rtl.stimulus import reset
 from tests.rtl.transfers import Transfer
@@ -131,8 +132,10 @@ def draw(kind: DataType) -> BlockPanel:
     if wide:
         xb = random.choice((33, random.randint(33, 64)))
     base, stride = (random.randrange(1 << 22) * 64 for _ in range(2))
-    k0 = max(TILE, BLOCK_WORDS) * random.randrange(100)
-    panel = BlockPanel(blocks, kind, wide, base, stride, k0, kb, TILE_COLUMNS * random.randrange(100), xb)
+    unit = max(TILE, BLOCK_WORDS)
+    k0 = drawn_start(4 * kb) // 4 // unit * unit
+    x0 = drawn_start(xb) // TILE_COLUMNS * TILE_COLUMNS
+    panel = BlockPanel(blocks, kind, wide, base, stride, k0, kb, x0, xb)
     (_left if LEFT else _right)(panel)
     return panel
 

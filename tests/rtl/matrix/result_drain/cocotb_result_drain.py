@@ -14,7 +14,7 @@ from cocotb.triggers import RisingEdge
 from echo_npu.spec.data_types import DataType
 from tb.blocks import parameter
 from tests.rtl.matrix.arithmetic import Words, as_number, draw_words
-from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand
+from tests.rtl.matrix.commands import MatrixCommand, MatrixOperand, drawn_block_start
 from tests.rtl.matrix.epilogues import draw_epilogue, stored
 from tests.rtl.matrix.vectors import VectorChannel, Vectors
 from tests.rtl.situations import Situations
@@ -95,9 +95,9 @@ def draw() -> ResultBlock:
     """Draw a block of a random command."""
     mb = random.choice((1, 1, 5, random.randint(1, BLOCK_M)))
     nb = random.choice((1, TILE, random.randint(1, BLOCK_N)))
-    m0, n0 = random.choice((0, BLOCK_M)), random.choice((0, BLOCK_N))
+    m0, n0 = drawn_block_start(BLOCK_M, mb), drawn_block_start(BLOCK_N, nb)
     command = MatrixCommand(
-        dst=MatrixOperand(row_stride=random.randrange(1 << 16)),
+        dst=MatrixOperand(row_stride=random.getrandbits(random.randint(0, 32))),
         m=m0 + mb,
         n=n0 + nb,
         row_scales=random.randrange(0, 1 << 28, 4),

@@ -192,16 +192,7 @@ class HazardMaker:
         pick, config = self._random, self._config
         tile = config.array_rows
         if slow:
-            while True:
-                m = pick.choice((tile + 1, config.block_m + pick.randint(1, tile)))
-                k = pick.choice(
-                    (tile + 1, (config.block_k_tiles + 1) * tile + 1, 4 * config.block_k_tiles * tile)
-                )
-                n = pick.choice((tile + 1, config.block_n_tiles * tile + pick.randint(1, tile)))
-                batch = pick.choice(((1, 1), (1, 2), (2, 1), (2, 2), (3, 2)))
-                work = m * k * n * batch[0] * batch[1] // tile**2
-                if 1500 < work < 12000:
-                    break
+            m, k, n, batch = self._slow_product()
         else:
             m, k, n = (pick.randint(1, tile + 2) for _ in range(3))
             batch = pick.choice(((1, 1), (1, 1), (1, 2), (2, 2)))
@@ -253,6 +244,26 @@ class HazardMaker:
             for role, kind in (("src1", dtype), ("src2", right))
         }
         return Draft("matmul", packets, contents | ({"dst": self._indices} if counts else {}))
+
+    def _slow_product(self) -> tuple[int, int, int, tuple[int, int]]:
+        """Draw m, k, n and batches of a product of several blocks that takes some thousand clocks, or as many
+        as small blocks allow."""
+        pick, config = self._random, self._config
+        tile, block_k, block_n = (
+            config.array_rows,
+            config.block_k_tiles * config.array_rows,
+            config.block_n_tiles,
+        )
+        batches = ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2))
+        most = (config.block_m + tile) * max(block_k + tile + 1, 4 * block_k) * (block_n + 1) * tile * 6
+        least = min(1500, most // tile**2 // 2)
+        while True:
+            m = pick.choice((tile + 1, config.block_m + pick.randint(1, tile)))
+            k = pick.choice((tile + 1, block_k + tile + 1, 4 * block_k))
+            n = pick.choice((tile + 1, block_n * tile + pick.randint(1, tile)))
+            batch = pick.choice(batches)
+            if least < m * k * n * batch[0] * batch[1] // tile**2 < 12000:
+                return m, k, n, batch
 
     def _packed_matmul(self, m: int, k: int, n: int, batch: tuple[int, int], *, vectors: bool) -> Draft:
         """Draft a product with weights in blocks."""

@@ -42,6 +42,7 @@ SCALARS = CODES_OF[Kind.SCALAR]
 STREAMS = CODES_OF[Kind.STREAM]
 ACCUMULATORS = CODES_OF[Kind.ACCUMULATOR]
 ROW_REGISTERS = CODES_OF[Kind.ROW_REGISTER]
+_ATTEMPTS = 100_000
 FEW = 5  # of the registers, so that their reuse is likely
 UNIFORM = [*SCALARS, IMMEDIATE, *CODES_OF[Kind.COUNTER], *CODES_OF[Kind.PARAMETER]]
 CORNERS = [
@@ -141,7 +142,9 @@ def generate(
     rng = random.Random(f"{seed} {broken}")
     engine = _Engine(vector_length, row_elements)
     breaker = rng.choice(_BREAKERS) if broken else None
-    while True:
+    if breaker is _row_register_beyond:
+        work = max(work, 3 * (row_elements + 40))  # one instruction alone has more elements than a row
+    for _ in range(_ATTEMPTS):
         plan = _plan(rng, engine)
         if breaker is _row_register_beyond:
             plan = dataclasses.replace(plan, cols=row_elements + rng.randint(1, 40), row_registers=False)
@@ -150,6 +153,10 @@ def generate(
             case = _break(rng, breaker, case, engine)
         if case is not None:
             return case
+    raise AssertionError(
+        f"no program of seed {seed} in {_ATTEMPTS} attempts: vector_length {vector_length}, row_elements"
+        f" {row_elements}, work {work}, breaker {breaker and breaker.__name__}"
+    )
 
 
 def _attempt(

@@ -450,7 +450,8 @@ async def test_ring_doorbell(tb: NpuTestbench, case: RingCase) -> None:
 async def _overflow(tb: NpuTestbench) -> tuple[list[tuple[int, int]], int]:
     """Ring the doorbell at a full queue behind a long copy; return the places of all copies, (address,
     bytes), and STATUS."""
-    nbytes = 200_000
+    # A packet through the window takes some 50 clocks, and the copy one for each beat.
+    nbytes = max(200_000, 100 * (tb.config.queue_depth + 8) * tb.config.data_width // 8)
     src = tb.place(tb.rng.integers(0, 256, nbytes, dtype=np.uint8), "weight")
     copies = [copy(src, tb.destination(nbytes), m=nbytes)]
     copies += [copy(src, tb.destination(64)) for _ in range(tb.config.queue_depth + 4)]
@@ -493,6 +494,7 @@ async def test_reset_forgets_a_full_queue(tb: NpuTestbench) -> None:
     """A soft reset drops the error of a doorbell at a full queue that is not reported yet."""
     places, status = await _overflow(tb)
     assert regs.STATUS_STATE.get(status) == State.BUSY
+    assert regs.STATUS_QUEUE_FULL.get(status) == 1
     # How many of the copies were done is the device's business.
     await give_up(tb, *places)
     await tb.probe()

@@ -14,6 +14,10 @@ from tests.commands.programs import encoded, load, random_words
 
 CODE = OPERAND_CODES
 MOST_PASSES = 15
+MOST_BEATS = 200_000
+"""Beats that a stalled memory brings within the time that a command may take."""
+LONG_ROW = 10_000
+"""Beats of a row of which a test has no more than one in a command."""
 GRANULE = 16
 CHUNKS, END = Instruction(Op.CHUNKS), Instruction(Op.END)
 ADDED = Instruction(Op.IADD, CODE["a0"], CODE["s0"])
@@ -30,6 +34,11 @@ def around(*limits: int) -> list[int]:
     return sorted({limit + beside for limit in limits for beside in (-1, 0, 1)})
 
 
+def beats_of(tb: NpuTestbench, cols: int) -> int:
+    """Return the beats of a row of 32-bit elements."""
+    return -(-32 * cols // tb.config.data_width)
+
+
 async def expect(tb: NpuTestbench, command: VectorCommand, fault: int | None = None) -> None:
     """Run a command: it succeeds, or its program fails at the instruction `fault`."""
     if fault is None:
@@ -41,14 +50,15 @@ async def expect(tb: NpuTestbench, command: VectorCommand, fault: int | None = N
 @npu_test(made=[1, 2, 7, 8, 9, 14, 15])
 async def test_passes(tb: NpuTestbench, made: int) -> None:
     """A program makes fewer passes than its command says, as many, and one more, on a row that stays on chip
-    and on a longer one; two rows each."""
+    and on a longer one, which is read from memory in each pass; two rows each."""
     last = [CHUNKS, Instruction(Op.IADD, CODE["o"], CODE["s0"], CODE["r1"]), ADVANCE, END]
     program = [CHUNKS, ADDED, ADVANCE] * (made - 1)
     await load(tb, encoded([*program, *last]))
     for cols in (GRANULE + 3, tb.config.row_elements + GRANULE + 1):
         source = Stream(random_words(tb, 2 * cols), row_stride=4 * cols)
+        beats = 2 * beats_of(tb, cols)
         for passes in around(made):
-            if 1 <= passes <= MOST_PASSES:
+            if 1 <= passes <= MOST_PASSES and passes * beats <= MOST_BEATS:
                 stream = Stream(source.address, row_stride=source.row_stride, passes=passes)
                 output = Stream(tb.destination(8 * cols), row_stride=4 * cols)
                 command = vector_command(0, rows=2, cols=cols, inputs=[stream], output=output)
@@ -65,29 +75,22 @@ async def test_row_registers(tb: NpuTestbench) -> None:
         await expect(tb, command, 1 if cols > tb.config.row_elements else None)
 
 
-@npu_test()
-async def test_rows_on_chip(tb: NpuTestbench) -> None:
-    """Rows around the length from which on they are read from memory for each pass, in one segment and in
-    several, packed or each rounded up to whole granules."""
+@npu_test(pieces=["one", "several"])
+async def test_rows_on_chip(tb: NpuTestbench, pieces: str) -> None:
+    """Rows around the length from which on they are read from memory for each pass: in one segment, each
+    rounded up to whole granules, and in several, packed."""
     await load(tb, encoded([CHUNKS, ADDED, ADVANCE, CHUNKS, move("o", "s0"), ADVANCE, END]))
     row = tb.config.row_elements
+    rows = 3 if beats_of(tb, row) <= LONG_ROW else 1
     for cols in around(row - GRANULE, row, row + GRANULE):
-        address = random_words(tb, 3 * cols)
-        pieces = next(each for each in (7, 5, 3, 2, 1) if cols % each == 0)
-        for stream in (
-            Stream(address, row_stride=4 * cols, passes=2),
-            Stream(
-                address,
-                cols // pieces,
-                pieces,
-                4 * cols,
-                seg_stride=4 * (cols // pieces),
-                passes=2,
-                pack=True,
-            ),
-        ):
-            output = Stream(tb.destination(12 * cols), row_stride=4 * cols)
-            await expect(tb, vector_command(0, rows=3, cols=cols, inputs=[stream], output=output))
+        address = random_words(tb, rows * cols)
+        stream = Stream(address, row_stride=4 * cols, passes=2)
+        if pieces == "several":
+            segs = next(each for each in (7, 5, 3, 2, 1) if cols % each == 0)
+            length = cols // segs
+            stream = Stream(address, length, segs, 4 * cols, seg_stride=4 * length, passes=2, pack=True)
+        output = Stream(tb.destination(4 * rows * cols), row_stride=4 * cols)
+        await expect(tb, vector_command(0, rows=rows, cols=cols, inputs=[stream], output=output))
 
 
 @npu_test(inside=[True, False])

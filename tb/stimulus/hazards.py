@@ -249,11 +249,8 @@ class HazardMaker:
         """Draw m, k, n and batches of a product of several blocks that takes some thousand clocks, or as many
         as small blocks allow."""
         pick, config = self._random, self._config
-        tile, block_k, block_n = (
-            config.array_rows,
-            config.block_k_tiles * config.array_rows,
-            config.block_n_tiles,
-        )
+        tile, block_n = config.array_rows, config.block_n_tiles
+        block_k = config.block_k_tiles * tile
         batches = ((1, 1), (1, 2), (2, 1), (2, 2), (3, 2))
         most = (config.block_m + tile) * max(block_k + tile + 1, 4 * block_k) * (block_n + 1) * tile * 6
         least = min(1500, most // tile**2 // 2)

@@ -29,10 +29,10 @@ module vector_core
     input  logic                   rst_ni,
     input  logic                   abort_i,
 
-    input  logic                   start_i,         // pulse while idle; an abort comes between it and fault_o
+    input  logic                   start_i,         // pulse while idle; behind fault_o an abort comes first
     input  vector_command_t        command_i,       // stable from start_i to the end
     output logic                   busy_o,          // a program is running
-    output logic                   fault_o,         // pulse: the program broke a rule; the lanes go on
+    output logic                   fault_o,         // pulse: the program broke a rule; the lanes end their words
     output logic [31:0]            fault_address_o, // with fault_o: the instruction
 
     // program memory

@@ -242,8 +242,8 @@ def _elaboration(
 def map_block(block: Block, target: Target, liberty: Path | None, timeout: float) -> Mapping[str, Any]:
     """Return the netlist of a block in the target's cells: `ports` and `cells` of Yosys's JSON.
 
-    A netlist that was made before by the same commands of such a block is taken again, whatever its nets were
-    called. With `timeout` 0 nothing else is.
+    If the same commands have mapped a block with this key before, its netlist is taken again. With `timeout`
+    0 nothing else is.
 
     Raises: as `yosys`.
     """

@@ -17,7 +17,7 @@ MOST_PASSES = 15
 MOST_BEATS = 200_000
 """Beats that a stalled memory brings within the time that a command may take."""
 LONG_ROW = 10_000
-"""Beats of a row of which a test has no more than one in a command."""
+"""A command has one row where a row has more beats than this."""
 GRANULE = 16
 CHUNKS, END = Instruction(Op.CHUNKS), Instruction(Op.END)
 ADDED = Instruction(Op.IADD, CODE["a0"], CODE["s0"])

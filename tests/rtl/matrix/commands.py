@@ -86,7 +86,7 @@ class MatrixCommand:
 
 
 def drawn_start(size: int) -> int:
-    """Draw where a part of `size` elements of a dimension begins: every power of two is as likely."""
+    """Draw where a part of `size` elements of a dimension begins: all magnitudes are equally likely."""
     return min(random.getrandbits(random.randint(0, MAX_DIM.bit_length())), MAX_DIM - size)
 
 

@@ -232,7 +232,10 @@ def bugs(
     searches: Annotated[
         bool, typer.Option("--searches", help="Use the random campaigns that the patches name.")
     ] = False,
-    named: Annotated[bool, typer.Option("--named", help="Use only the tests that the patches name.")] = False,
+    on_board: Annotated[
+        bool,
+        typer.Option("--on-board", help="Use only the tests of the whole device that the patches name."),
+    ] = False,
     chunks: Annotated[
         bool, typer.Option("--chunks", help="Use the backend rtlfarm, which must name the command.")
     ] = False,
@@ -244,7 +247,7 @@ def bugs(
     if chunks:
         result = known.look_in_chunks(seed, jobs, only)
     else:
-        result = known.search(seed, only) if searches else known.play(seed, jobs, only, named=named)
+        result = known.search(seed, only) if searches else known.play(seed, jobs, only, on_board=on_board)
     print(known.report(result))
     return _printed(result)
 

@@ -17,21 +17,26 @@ from tb.results import CampaignResult, Item
 TREE = "bugs"
 
 
-def play(seed: int, jobs: int, only: str = "", *, named: bool = False) -> CampaignResult:
+def play(seed: int, jobs: int, only: str = "", *, on_board: bool = False) -> CampaignResult:
     """Run the regression on each known bug, or on the one named `only`.
 
     Args:
-        named: run just the tests that the patches name, all of them on each bug.
+        on_board: run just the bugs whose patches name tests on the whole device, on those tests alone. The
+            others need a simulator for each testbench of a module.
 
     Raises:
         PatchError: a patch no longer applies.
-        ValueError: no such bug.
+        ValueError: no such bug, or one whose patch names no test of the whole device.
         TreeError, UnchangedFailsError, SimulationError, BuildError, ToolMissingError: as `Judge.judge`.
     """
     started = time.monotonic()
-    with _planted(only) as (folder, bugs, chosen):
+    with _planted(only) as (folder, _, chosen):
+        if on_board:
+            chosen = {number: bug for number, bug in chosen.items() if bug.shows_on_board}
+            if not chosen:
+                raise ValueError(f"the patch of bug {only!r} names no test of the whole device")
         cases = [Case(number, bug.edits[0].file, bug.hints) for number, bug in chosen.items()]
-        among = [hint for bug in bugs.values() for hint in bug.hints] if named else []
+        among = [hint for bug in chosen.values() for hint in bug.hints] if on_board else []
         say = functools.partial(print, flush=True)
         judge = Judge(folder, seed, jobs, "bugs", say, among, measured=False)
         findings = judge.judge(cases)

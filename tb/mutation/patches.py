@@ -47,6 +47,11 @@ class Bug:
     edits: tuple[Edit, ...]
     search: Search | None = None
 
+    @property
+    def shows_on_board(self) -> bool:
+        """Whether a test of the whole device is named that finds it."""
+        return any(not hint.startswith("tests/rtl/") for hint in self.hints)
+
 
 def bug_names() -> list[str]:
     """Return the names of all known bugs, sorted. To load the bugs takes long: each is compared by syntax."""

@@ -22,7 +22,7 @@ TESTS = (
     "memcpy.test_chain",
     "matmul.test_chain",
     "matmul_types.test_shapes",
-    "matmul_blocks.test_batches/.*/via=ring",
+    "matmul_blocks.test_activations_of_16_bits",
     "vector.test_instructions",
     "vector.test_loops",
     "errors.test_errors_and_soft_reset",

@@ -34,10 +34,6 @@ CONFIGURATIONS = [
         "AccEntries": 32, "Blocks": 0, "Pipeline": 0,
     },
     {
-        "DataWidth": 256, "Tile": 16, "BlockM": 32, "BlockKTiles": 4, "BlockNTiles": 4,
-        "AccEntries": 64, "Blocks": 1, "Pipeline": 0,
-    },
-    {
         "DataWidth": 128, "Tile": 16, "BlockM": 32, "BlockKTiles": 2, "BlockNTiles": 4,
         "AccEntries": 64, "Blocks": 1, "Pipeline": 0,
     },

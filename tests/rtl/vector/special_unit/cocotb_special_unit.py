@@ -20,12 +20,7 @@ from tests.rtl.situations import Situations
 from tests.rtl.stimulus import start_clock
 from tests.rtl.vector.special import SPECIAL
 
-CONFIGURATIONS = [
-    {"Lanes": 2, "Pipeline": 0},
-    {"Lanes": 16, "Pipeline": 0},
-    {"Lanes": 2, "Pipeline": 1},
-    {"Lanes": 16, "Pipeline": 1},
-]
+CONFIGURATIONS = [{"Lanes": 2, "Pipeline": 0}, {"Lanes": 16, "Pipeline": 1}]
 LANES = parameter("Lanes")
 CLOCKS = 2 + parameter("Pipeline")
 EDGES = [

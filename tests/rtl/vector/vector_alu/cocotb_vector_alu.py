@@ -22,12 +22,7 @@ from tests.rtl.situations import Situations
 from tests.rtl.stimulus import start_clock
 from tests.rtl.vector.special import SPECIAL
 
-CONFIGURATIONS = [
-    {"Lanes": 4, "Pipeline": 0},
-    {"Lanes": 16, "Pipeline": 0},
-    {"Lanes": 4, "Pipeline": 1},
-    {"Lanes": 16, "Pipeline": 1},
-]
+CONFIGURATIONS = [{"Lanes": 4, "Pipeline": 0}, {"Lanes": 16, "Pipeline": 1}]
 LANES = parameter("Lanes")
 PIPELINE = bool(parameter("Pipeline"))
 ACCUMULATORS = 4

@@ -38,7 +38,6 @@ from tests.rtl.windows import word as window_word
 CONFIGURATIONS = [
     {"Lanes": 2, "VectorLength": 64, "RowElements": 128, "Pipeline": 1},
     {"Lanes": 2, "VectorLength": 64, "RowElements": 128, "Pipeline": 0},
-    {"Lanes": 16, "VectorLength": 32, "RowElements": 64, "Pipeline": 1},
     {"Lanes": 16, "VectorLength": 32, "RowElements": 64, "Pipeline": 0},
 ]
 BEATS = VECTOR_LENGTH // LANES

@@ -42,10 +42,6 @@ from tests.rtl.vector.vector_engine.draws import (
 
 CONFIGURATIONS = [
     {
-        "DataWidth": 64, "Lanes": 4, "VectorLength": 32, "RowElements": 64, "ProgramWords": 512,
-        "Pipeline": 0,
-    },
-    {
         "DataWidth": 256, "Lanes": 16, "VectorLength": 32, "RowElements": 64, "ProgramWords": 512,
         "Pipeline": 0,
     },

@@ -33,6 +33,13 @@ ADDED = [
     Instruction(Op.NEXT, imm=3),
     Instruction(Op.END),
 ]
+NUMBERED = [
+    Instruction(Op.CHUNKS),
+    Instruction(Op.MOV, CODE["o"], CODE["iota"]),
+    Instruction(Op.NEXT),
+    Instruction(Op.END),
+]
+"""A program that reads no input."""
 
 FILLER = [Instruction(Op.END)] * ENTRY  # in the words before it
 
@@ -312,6 +319,25 @@ async def test_accepted_commands(tb: NpuTestbench, via: Path) -> None:
         words = command_words(LEGAL)
         change(words)
         assert await tb.run(slots(words), via) == State.DONE, f"{name}: {await tb.state()}"
+
+
+@npu_test(via=["window", "ring"])
+async def test_what_is_not_enabled_is_ignored(tb: NpuTestbench, via: Path) -> None:
+    """Address and descriptor of a stream that is not enabled may hold anything but the bit `enable`."""
+    await prepare(tb)
+    await load(tb, NUMBERED, ENTRY)
+    anything = (0, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, tb.random.getrandbits(32))
+    for streams in ((0,), (1,), (2,), (3,), range(4)):
+        for value in (*anything, *anything[::-1]):
+            words = command_words(LEGAL)
+            for number in streams:
+                words[(SRC1, SRC2, S2, S3)[number]] = value
+                if number < 2:
+                    words[(SRC1, SRC2)[number] + 1] = value
+                for word in range(6):
+                    words[descriptor(number, word)] = value
+                words[descriptor(number, LAST_WORD)] = tb.random.choice(anything) & ~ENABLE
+            assert await tb.run(slots(words), via) == State.DONE, f"{value:#x}: {await tb.state()}"
 
 
 @npu_test()

@@ -5,13 +5,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from tb.netlist.mapping import LARGEST
 from tb.repository import ROOT
 
 PAGE = ROOT / "docs" / "integration.md"
 CELLS = ("ram_1r1w",)
 """Modules of rtl/cells that stand for a technology's macros, whose read is registered."""
-LARGEST = 4096
-"""Bits of the largest memory that needs no reason."""
 SELECTED = "t:$mem_v2 t:$*dff*"
 """The cells to dump. A packed array, unlike an unpacked one, is registers to Yosys."""
 

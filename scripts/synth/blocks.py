@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from echo_sim.designs import TOP
-from scripts.memories import LARGEST
+from tb.netlist.mapping import LARGEST, memory_name
 
 CLOCK_GATE = "clock_gate"
 """A technology's own cell takes its place, so it is no part of a path."""
@@ -123,7 +123,7 @@ def _block(
         if kind == "$mem_v2":
             memory = inferred_memory(instance, cell["parameters"])
             memories.append(memory)
-            cells[f"{'large' if memory.large else 'small'}_{len(memories)}"] = cell
+            cells[memory_name(str(len(memories)), memory.size)] = cell
         elif kind in modules:
             child = modules[kind]
             children[instance] = keys[kind]

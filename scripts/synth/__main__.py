@@ -6,7 +6,8 @@ before is taken again, so an interrupted run goes on where it was.
 The target osu018 takes the library of Debian's package qflow-tech-osu018: `apt-get install` puts it where
 this command looks. Without root, `apt-get download` and `dpkg -x` unpack it, and --liberty names it.
 
-Exit status: 0 all right, 1 a block could not be measured, 2 wrong arguments or a missing tool.
+Exit status: 0 all right, 1 a block could not be measured, 2 wrong arguments or a missing tool,
+130 interrupted.
 """
 
 import argparse
@@ -16,16 +17,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from echo_sim.config import ConfigError, NpuConfig, load_config
-from echo_sim.designs import FileListError
+from echo_sim.config import NpuConfig, load_config
 from echo_sim.numerals import Real, Whole
-from echo_sim.tools import ToolMissingError
 from scripts.synth import report
-from scripts.synth.arguments import WRONG_ARGUMENTS, SingleModule, names, single_module, tell
+from scripts.synth.arguments import SingleModule, names, single_module, tell
 from scripts.synth.blocks import Block
-from scripts.synth.flow import TARGETS, SynthesisError, elaborate, elaborate_module
-from scripts.synth.liberty import LibertyError, Library, read_library
+from scripts.synth.flow import TARGETS, elaborate, elaborate_module
+from scripts.synth.liberty import Library, read_library
 from scripts.synth.measure import MeasuredBlock, measure, selected
+from scripts.synth.status import status_of
 from spec.marked_page import marks, replace_part
 from tb.repository import ROOT
 from tb.revision import revision
@@ -103,21 +103,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in names(options.config):
             if marks(report.command(name))[0] not in page:
                 parser.error(f"{report.PAGE.name} has no table of the configuration {name}")
-    try:
-        library = read_library(liberty) if liberty and "osu018" in targets else None
-        tops: list[SingleModule | NpuConfig] = [load_config(name) for name in names(options.config)]
-        measured = {}
-        for top in [options.module] if options.module else tops:
-            tell(f"{top.name}: elaborating")
-            if isinstance(top, SingleModule):
-                parts = elaborate_module(top.name, top.parameters, options.files)
-            else:
-                parts = elaborate(top)
-            blocks = selected(parts, names(options.block))
-            measured[top.name] = blocks, _measure(blocks, targets, liberty, library, options)
-    except (ConfigError, FileListError, LibertyError, OSError, SynthesisError, ToolMissingError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return WRONG_ARGUMENTS
+    return status_of(lambda: _run(targets, liberty, options))
+
+
+def _run(targets: Sequence[str], liberty: Path | None, options: argparse.Namespace) -> int:
+    library = read_library(liberty) if liberty and "osu018" in targets else None
+    tops: list[SingleModule | NpuConfig] = [load_config(name) for name in names(options.config)]
+    measured = {}
+    for top in [options.module] if options.module else tops:
+        tell(f"{top.name}: elaborating")
+        if isinstance(top, SingleModule):
+            parts = elaborate_module(top.name, top.parameters, options.files)
+        else:
+            parts = elaborate(top)
+        blocks = selected(parts, names(options.block))
+        measured[top.name] = blocks, _measure(blocks, targets, liberty, library, options)
     _write(measured, liberty if library else None, options)
     missing = [
         each.why_not

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from echo_sim.numerals import Whole
 
-WRONG_ARGUMENTS = 2
-"""Exit status."""
-
 
 @dataclass(frozen=True)
 class SingleModule:

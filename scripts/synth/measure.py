@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from echo_sim.processes import stop_pool
 from scripts.synth.blocks import CLOCK_GATE, Block, counts_below
-from scripts.synth.flow import SynthesisError, Target, map_block
+from scripts.synth.flow import Target, map_block
 from scripts.synth.liberty import Cell, Library, generic_library
 from scripts.synth.timing import Analysis, LongestPath, TimingModel
+from scripts.synth.tools import SynthesisError
 
 LATCHES = ("$_DLATCH_P_", "$_DLATCH_N_")
 
@@ -113,6 +115,8 @@ def measure(
 ) -> dict[str, MeasuredBlock]:
     """Map each block in a process of its own and measure it; return the results by key.
 
+    If it is interrupted, no other process starts, and those that run end.
+
     Args:
         blocks: children before parents.
         target: what they are mapped to.
@@ -151,12 +155,17 @@ def measure(
         # The largest ones first, so that the last process does not work alone.
         by_size = sorted(blocks.values(), key=lambda each: -len(each.netlist["modules"]["block"]["cells"]))
         running = {block.key: pool.submit(netlist, block) for block in by_size}
-        for key, block in blocks.items():
-            mapped = running.pop(key).result()
-            if isinstance(mapped, SynthesisError):
-                found[key] = MeasuredBlock(why_not=str(mapped).splitlines()[0])
-            else:
-                found[key] = _measured(block, mapped, target, cells, models)
+        submitted = list(running.values())
+        try:
+            for key, block in blocks.items():
+                mapped = running.pop(key).result()
+                if isinstance(mapped, SynthesisError):
+                    found[key] = MeasuredBlock(why_not=str(mapped).splitlines()[0])
+                else:
+                    found[key] = _measured(block, mapped, target, cells, models)
+        except BaseException:
+            stop_pool(pool, submitted)
+            raise
     return found
 
 

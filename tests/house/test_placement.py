@@ -8,8 +8,8 @@ import pytest
 from scripts import place as command
 from scripts.synth import flow
 from scripts.synth.blocks import blocks_of
-from scripts.synth.flow import SynthesisError
 from scripts.synth.placement import place, wrapper
+from scripts.synth.tools import SynthesisError
 
 WIDTH = 8
 # Two words of the buffer and their states; reset, data, valid and ready in; data, valid and ready out; an end

@@ -14,10 +14,12 @@ from echo_sim.numerals import choose_seed
 from scripts.synth import __main__ as command
 from scripts.synth import flow, report
 from scripts.synth.blocks import Block, InferredMemory, blocks_of, counts_below
-from scripts.synth.flow import TARGETS, SynthesisError, elaborate, map_block, yosys
+from scripts.synth.flow import TARGETS, elaborate, map_block
 from scripts.synth.liberty import LibertyError, generic_library, read_library
 from scripts.synth.measure import MeasuredBlock, measure, resources, selected
+from scripts.synth.status import WRONG_ARGUMENTS
 from scripts.synth.timing import Analysis, Delay, LongestPath, TimingModel
+from scripts.synth.tools import SynthesisError, yosys
 from spec.marked_page import generated_part
 
 WIDTH = 24
@@ -441,9 +443,9 @@ def test_a_module_of_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture
     ):
         (tmp_path / "above.sv").touch()
         (tmp_path / "other" / "all.f").write_text(text, encoding="utf-8")
-        assert command.main([*words, "--module", "other"]) == command.WRONG_ARGUMENTS
+        assert command.main([*words, "--module", "other"]) == WRONG_ARGUMENTS
         assert said in capsys.readouterr().err
-    assert command.main([*words[2:], "--module", "other", "--files", "/nowhere.f"]) == command.WRONG_ARGUMENTS
+    assert command.main([*words[2:], "--module", "other", "--files", "/nowhere.f"]) == WRONG_ARGUMENTS
     assert "/nowhere.f" in capsys.readouterr().err
 
 
@@ -459,11 +461,11 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     ):
         with pytest.raises(SystemExit) as ended:
             command.main(arguments)
-        assert ended.value.code == command.WRONG_ARGUMENTS
+        assert ended.value.code == WRONG_ARGUMENTS
         assert words in capsys.readouterr().err
-    assert command.main(["--config", "huge"]) == command.WRONG_ARGUMENTS
+    assert command.main(["--config", "huge"]) == WRONG_ARGUMENTS
     assert "no configuration 'huge'" in capsys.readouterr().err
-    assert command.main(["--liberty", "/nowhere/x.lib", "--target", "osu018"]) == command.WRONG_ARGUMENTS
+    assert command.main(["--liberty", "/nowhere/x.lib", "--target", "osu018"]) == WRONG_ARGUMENTS
     assert "cannot be read" in capsys.readouterr().err
 
 

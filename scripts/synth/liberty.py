@@ -1,6 +1,7 @@
 """Cells of a technology library in Liberty's format: area, loads and delay tables."""
 
 import bisect
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -243,21 +244,47 @@ def _arcs(timing: LibertyGroup, templates: Mapping[str, LibertyGroup]) -> Iterat
         )
 
 
+_SCALAR = "scalar"
+"""Template of a table of one value, which no library declares."""
+_VARIABLES = ("variable_1", "variable_2", "variable_3")
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(each) for each in re.split(r"[\s,]+", text.strip())]
+
+
+def _index(group: LibertyGroup, template: LibertyGroup, name: str) -> list[float]:
+    """Return an index of a table: its own, or else that of its template."""
+    found = group.lists.get(name) or template.lists.get(name)
+    if found is None:
+        raise ValueError(f"neither {group.name} nor its template {group.arguments[0]} has {name}")
+    index = _numbers(found[0])
+    if sorted(set(index)) != index:
+        raise ValueError(f"{name} of {group.name} by {group.arguments[0]} does not rise")
+    return index
+
+
 def _table(group: LibertyGroup, templates: Mapping[str, LibertyGroup]) -> Table:
-    rows = [[float(each) for each in re.split(r"[\s,]+", row.strip())] for row in group.lists["values"]]
+    values = [value for row in group.lists["values"] for value in _numbers(row)]
+    if group.arguments[0] == _SCALAR:
+        (value,) = values
+        return constant(value)
     template = templates.get(group.arguments[0])
-    indices = [
-        [float(each) for each in re.split(r"[\s,]+", group.lists[name][0].strip())]
-        for name in ("index_1", "index_2")
-        if name in group.lists
-    ]
-    if template is None or not indices:
-        return constant(rows[0][0])
+    if template is None:
+        raise ValueError(f"no template {group.arguments[0]} of {group.name}")
+    variables = [name for name in _VARIABLES if name in template.attributes]
+    if not 1 <= len(variables) <= 2:
+        raise ValueError(f"template {group.arguments[0]} has {len(variables)} variables, not one or two")
+    indices = [_index(group, template, name.replace("variable", "index")) for name in variables]
+    if len(values) != math.prod(map(len, indices)):
+        sizes = " x ".join(str(len(index)) for index in indices)
+        raise ValueError(f"{group.name} by {group.arguments[0]} has {len(values)} values, not {sizes}")
     load_first = "capacitance" in template.attributes["variable_1"]
     if len(indices) == 1:
-        (values,) = rows
         column = [[value] for value in values]
         return Table(indices[0], (0.0,), column) if load_first else Table((0.0,), indices[0], [values])
+    width = len(indices[1])
+    rows = [values[place : place + width] for place in range(0, len(values), width)]
     # A constraint has two transition times, and either order will do where both are the same.
     if load_first or "capacitance" not in template.attributes["variable_2"]:
         return Table(indices[0], indices[1], rows)

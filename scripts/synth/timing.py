@@ -52,7 +52,7 @@ class TimingModel:
         required: from an input to registers inside.
         through: from an input to an output, without a register.
         loads: of inputs.
-        loop: a net of a combinational loop; empty if there is none.
+        loop: a cell or a box on a combinational loop; empty if there is none.
         cut: whether a box in it has no model, so that paths through that one are missing.
     """
 
@@ -234,9 +234,17 @@ class Analysis:
                 waiting[user] -= 1
                 if not waiting[user]:
                     ready.append(user)
-        loops = [net for net, count in waiting.items() if count > 0]
-        if loops:
-            self.model.loop = self._nodes[loops[0]].name
+        stuck = {net for net, count in waiting.items() if count > 0}
+        if stuck:
+            self.model.loop = self._nodes[self._on_loop(stuck)].name
+
+    def _on_loop(self, stuck: set[int]) -> int:
+        """Return a net of a loop, of nets each of which depends on one of them."""
+        net, seen = next(iter(stuck)), set[int]()
+        while net not in seen:
+            seen.add(net)
+            net = next(source for source, _ in self._nodes[net].arcs if source in stuck)
+        return net
 
     def _forward(self) -> None:
         self._arrival.update(self._begins)
@@ -351,11 +359,14 @@ class Analysis:
         return found
 
     def _from_net(self, start: int, within: set[int]) -> dict[int, Delay]:
-        """Return the longest delay from a net to each net of `within` that it reaches."""
+        """Return the longest delay from a net to each net of `within` that it reaches.
+
+        Nets on loops and behind them have none.
+        """
         cone, open_nets = {start}, [start]
         while open_nets:
             for user in self._users[open_nets.pop()]:
-                if user in within and user not in cone:
+                if user in within and user in self._place and user not in cone:
                     cone.add(user)
                     open_nets.append(user)
         found = {start: [Delay(), Delay()]}

@@ -1,118 +1,26 @@
 """Synthesis: libraries, longest paths, blocks and tables; and small blocks through Yosys."""
 
 import json
-import random
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from echo_sim.config import load_config
-from echo_sim.numerals import choose_seed
 from scripts.synth import __main__ as command
 from scripts.synth import flow, report
 from scripts.synth.blocks import Block, InferredMemory, blocks_of, counts_below
 from scripts.synth.flow import TARGETS, elaborate, map_block
-from scripts.synth.liberty import LibertyError, generic_library, read_library
+from scripts.synth.liberty import generic_library
 from scripts.synth.measure import MeasuredBlock, measure, resources, selected
 from scripts.synth.status import WRONG_ARGUMENTS
-from scripts.synth.timing import Analysis, Delay, LongestPath, TimingModel
+from scripts.synth.timing import Analysis, Delay, LongestPath
 from scripts.synth.tools import SynthesisError, yosys
 from spec.marked_page import generated_part
 
 WIDTH = 24
-LIBRARY = """
-/* a comment with { in it */
-library(tiny) {
-  lu_table_template(by_load) {
-    variable_1 : total_output_net_capacitance;
-    variable_2 : input_net_transition;
-    index_1 ("1, 2");
-    index_2 ("1, 2");
-  }
-  lu_table_template(by_transition) {
-    variable_1 : input_net_transition;
-    variable_2 : total_output_net_capacitance;
-    index_1 ("1, 2");
-    index_2 ("1, 2");
-  }
-  cell (INVX1) {
-    area : 16;
-    pin(A) { direction : input; capacitance : 0.5; }
-    pin(Y) {
-      direction : output;
-      timing() {
-        related_pin : "A";
-        timing_sense : negative_unate;
-        cell_rise(by_load) { index_1 ("0, 1"); index_2 ("0, 2"); values ("1, 3", "5, 7"); }
-        rise_transition(by_load) { index_1 ("0, 1"); index_2 ("0, 2"); values ("0, 0", \\
-          "0, 0"); }
-        cell_fall(by_transition) { index_1 ("0, 2"); index_2 ("0, 1"); values ("1, 5", "3, 7"); }
-        fall_transition(scalar) { values ("0.25"); }
-      }
-    }
-  }
-  cell (TBUFX1) {
-    area : 99;
-    pin(A) { direction : input; }
-    pin(Y) { direction : output; three_state : "EN'"; }
-  }
-  cell (DFFX1) {
-    area : 96;
-    ff (IQ, IQN) { next_state : "D"; clocked_on : "CLK"; }
-    pin(CLK) { direction : input; capacitance : 0.125; clock : true; }
-    pin(D) {
-      direction : input;
-      capacitance : 0.25;
-      timing() {
-        related_pin : "CLK";
-        timing_type : setup_rising;
-        rise_constraint(scalar) { values ("0.75"); }
-        fall_constraint(scalar) { values ("0.5"); }
-      }
-    }
-    pin(Q) {
-      direction : output;
-      timing() {
-        related_pin : "CLK";
-        timing_type : rising_edge;
-        cell_rise(scalar) { values ("2"); }
-        rise_transition(scalar) { values ("0.25"); }
-        cell_fall(scalar) { values ("2"); }
-        fall_transition(scalar) { values ("0.25"); }
-      }
-    }
-  }
-}
-"""
-
-
-def gate(kind: str, out: int, *inputs: int) -> dict[str, Any]:
-    pins = dict(zip("ABS", ([each] for each in inputs), strict=False))
-    return {"type": f"$_{kind}_", "connections": {**pins, "Y": [out]}}
-
-
-def register(d: int, q: int) -> dict[str, Any]:
-    return {"type": "$_DFF_P_", "connections": {"C": [0], "D": [d], "Q": [q]}}
-
-
-def netlist(inputs: Sequence[int], outputs: Sequence[int], cells: Mapping[str, Any]) -> dict[str, Any]:
-    ports = {
-        "in": {"direction": "input", "bits": list(inputs)},
-        "out": {"direction": "output", "bits": list(outputs)},
-    }
-    return {"ports": ports, "cells": cells}
-
-
-def box(key: str, inputs: Sequence[int], outputs: Sequence[int]) -> dict[str, Any]:
-    return {"type": f"box_{key}", "connections": {"in": list(inputs), "out": list(outputs)}}
-
-
-def gates_on_longest(model: TimingModel) -> int:
-    assert model.longest is not None
-    return model.longest.delay.gates
 
 
 PARAMETERS = ", ".join(f"parameter int {name} = 1" for name in load_config("small").parameters())
@@ -157,129 +65,6 @@ def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Block
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flow, "WORK", tmp_path_factory.mktemp("work"))
         yield elaborate(load_config("small"), folder)
-
-
-def test_a_library_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "tiny.lib"
-    path.write_text(LIBRARY, encoding="utf-8")
-    library = read_library(path)
-    assert library.keys() == {"INVX1", "DFFX1"}  # none with three states
-    inverter, flip_flop = library["INVX1"], library["DFFX1"]
-    assert (inverter.area, inverter.loads, inverter.sequential) == (16, {"A": 0.5}, False)
-    (arc,) = inverter.outputs["Y"]
-    assert arc.causes == ((1,), (0,))
-    for table in arc.delay:  # the same numbers, once by load and once by transition
-        assert table.at(0.5, 0.0) == 3
-        assert table.at(0.0, 1.0) == 2
-        assert table.at(0.5, 1.0) == 4
-        assert table.at(9.0, 9.0) == 7
-    assert arc.transition[1].at(1, 1) == 0.25
-    assert flip_flop.sequential
-    assert flip_flop.setup == {"D": 0.75}
-
-
-def test_another_file_is_no_library(tmp_path: Path) -> None:
-    with pytest.raises(LibertyError, match="cannot be read"):
-        read_library(tmp_path / "absent.lib")
-    for text in ("", "library(x) { cell(A) {", "some words"):
-        (tmp_path / "bad.lib").write_text(text, encoding="utf-8")
-        with pytest.raises(LibertyError, match=r"bad\.lib is not a Liberty library"):
-            read_library(tmp_path / "bad.lib")
-
-
-def test_times_follow_loads_and_edges(tmp_path: Path) -> None:
-    """A register, an inverter and a register: clock to output, the inverter with one pin as load, set-up."""
-    path = tmp_path / "tiny.lib"
-    path.write_text(LIBRARY, encoding="utf-8")
-    cells = {
-        "first": {"type": "DFFX1", "connections": {"CLK": [0], "D": [5], "Q": [6]}},
-        "inverter": {"type": "INVX1", "connections": {"A": [6], "Y": [7]}},
-        "second": {"type": "DFFX1", "connections": {"CLK": [0], "D": [7], "Q": [8]}},
-    }
-    model = Analysis(netlist([5], [], cells), read_library(path), {}).model
-    # The load is 0.25, the transition 0.25: 1 + 4 * 0.25 + 0.25.
-    expected = LongestPath(Delay(2 + 2.25 + 0.75, 1), "register first", "register second")
-    assert model.longest == expected
-    assert model.loads == {("in", 0): 0.25}
-    assert model.required == {("in", 0): Delay(0.75, 0)}
-
-
-def test_a_path_runs_through_boxes() -> None:
-    """A child with a path from its input to its output, one to a register and one from a register."""
-    library = generic_library()
-    child = netlist(
-        [1, 2],
-        [4, 7],
-        {
-            "a": gate("NOT", 3, 1),
-            "b": gate("NOT", 4, 3),  # through: 2
-            "c": gate("AND", 5, 2, 3),
-            "r": register(5, 6),  # required: 1 from bit 1, 2 from bit 0
-            "d": gate("NOT", 7, 6),  # arrival: 1
-        },
-    )
-    model = Analysis(child, library, {}).model
-    assert model.through == {("in", 0): {("out", 0): Delay(2, 2)}}
-    assert model.required == {("in", 0): Delay(2, 2), ("in", 1): Delay(1, 1)}
-    assert model.arrival == {("out", 1): Delay(1, 1)}
-    parent = netlist(
-        [],
-        [],
-        {
-            "r": register(31, 20),
-            "x": box("c", [20, 31], [21, 30]),
-            "g": gate("NOT", 31, 21),  # register, 2 in the box, 1, then 1 in the box again
-        },
-    )
-    analysed = Analysis(parent, library, {"box_c": model}).model
-    assert gates_on_longest(analysed) == 4
-    assert not analysed.cut
-    cut = Analysis(parent, library, {}).model
-    assert cut.cut
-    assert cut.longest is None
-
-
-def test_a_loop_is_named() -> None:
-    cells = {"one": gate("NOT", 2, 3), "two": gate("NOT", 3, 2), "three": gate("NOT", 4, 1)}
-    model = Analysis(netlist([1], [4], cells), generic_library(), {}).model
-    assert model.loop in ("one", "two")
-    assert gates_on_longest(model) == 1
-
-
-def test_any_division_into_blocks_has_the_same_longest_path() -> None:
-    """Random gates between registers, flat and divided at random into a block and a child of it."""
-    random.seed(choose_seed())
-    library = generic_library()
-    for _ in range(50):
-        cells: dict[str, Any] = {}
-        nets = list(range(1, 9))
-        for net in range(10, 10 + random.randrange(5, 60)):
-            kind = random.choice(["NOT", "AND", "XOR", "MUX"])
-            inputs = random.choices(nets, k={"NOT": 1, "MUX": 3}.get(kind, 2))
-            cells[f"g{net}"] = gate(kind, net, *inputs)
-            nets.append(net)
-        for q in range(1, 9):
-            cells[f"r{q}"] = register(random.choice(nets[8:]), q)
-        for net in nets[8:]:  # every path ends in a register
-            cells[f"e{net}"] = register(net, 100 + net)
-        flat = Analysis(netlist([], [], cells), library, {}).model
-
-        inside = {name: cell for name, cell in cells.items() if random.random() < 0.5}
-        outside = {name: cell for name, cell in cells.items() if name not in inside}
-        below = _crossing(outside, inside)
-        above = _crossing(inside, outside)
-        child = Analysis(netlist(below, above, inside), library, {}).model
-        parts = {**outside, "child": box("c", below, above)}
-        top = Analysis(netlist([], [], parts), library, {"box_c": child}).model
-        longest = max(gates_on_longest(each) for each in (child, top) if each.longest)
-        assert longest == gates_on_longest(flat)
-
-
-def _crossing(drivers: Mapping[str, Any], users: Mapping[str, Any]) -> list[int]:
-    """Return the nets that one part drives and the other one uses."""
-    driven = {net for cell in drivers.values() for pin in "YQ" for net in cell["connections"].get(pin, [])}
-    used = {net for cell in users.values() for pin in "ABSD" for net in cell["connections"].get(pin, [])}
-    return sorted(driven & used)
 
 
 def test_alike_modules_are_one_block() -> None:

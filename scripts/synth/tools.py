@@ -36,8 +36,8 @@ def yosys(script: Sequence[str], folder: Path, timeout: float) -> None:
     log.unlink(missing_ok=True)
     status, printed = run_tool(YOSYS, ["-Q", "-q", "-l", log.name, "script.ys"], folder, timeout)
     if status != 0:
-        said = log.read_text(encoding="utf-8", errors="replace") if log.exists() else printed
-        raise refusal(YOSYS, said, status)
+        logged = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+        raise refusal(YOSYS, logged + printed, status)
 
 
 def run_tool(name: str, arguments: Sequence[str], folder: Path, timeout: float) -> tuple[int, str]:
@@ -67,7 +67,7 @@ def refusal(name: str, said: str, status: int) -> SynthesisError:
         said: what it printed.
         status: negative for a signal, or as a shell says it.
     """
-    errors = [line for line in said.splitlines() if "ERROR" in line]
+    errors = dict.fromkeys(line for line in said.splitlines() if "ERROR" in line)
     return SynthesisError("\n".join(errors) or f"{name} ended with {_ending(status)}\n{said[-500:].strip()}")
 
 

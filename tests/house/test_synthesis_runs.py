@@ -84,9 +84,10 @@ def test_a_tool_that_is_killed_is_noticed(tmp_path: Path, monkeypatch: pytest.Mo
     program(
         tmp_path,
         monkeypatch,
-        "import os, signal\nprint('so far', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n",
+        "import os, signal\nopen('yosys.log', 'w').write('logged\\n')\nprint('printed', flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n",
     )
-    with pytest.raises(SynthesisError, match=r"yosys ended with SIGKILL\nso far$"):
+    with pytest.raises(SynthesisError, match=r"yosys ended with SIGKILL\nlogged\nprinted$"):
         yosys(["help"], tmp_path, 60)
 
 
@@ -202,15 +203,18 @@ def test_runs_of_one_block_do_not_meet(blocks: dict[str, Block], monkeypatch: py
 def test_placements_of_one_block_do_not_meet(
     blocks: dict[str, Block], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """While a block is placed, another run places it on another device with another seed."""
     folders = []
+    options = []
 
     def kept(script: Any, folder: Path, timeout: float) -> None:
         folders.append(folder)
         if len(folders) == 1:
-            placement.place(blocks, "12k", seed=1, timeout=60)
+            placement.place(blocks, "25k", seed=71, timeout=60)
         assert (folder / "mapped.json").exists()
 
-    def routed(name: str, arguments: Any, folder: Path, timeout: float) -> tuple[int, str]:
+    def routed(name: str, arguments: list[str], folder: Path, timeout: float) -> tuple[int, str]:
+        options.append((arguments[0], arguments[arguments.index("--seed") + 1]))
         assert (folder / "placed.v").exists()
         (folder / "report.json").write_text('{"fmax": {"clk": {"achieved": 50}}}', encoding="utf-8")
         return 0, ""
@@ -218,7 +222,8 @@ def test_placements_of_one_block_do_not_meet(
     map_block(only(blocks), TARGETS["ecp5"], None, 60)
     monkeypatch.setattr(placement, "yosys", kept)
     monkeypatch.setattr(placement, "run_tool", routed)
-    assert placement.place(blocks, "12k", seed=1, timeout=60).mhz == 50
+    assert placement.place(blocks, "12k", seed=72, timeout=60).mhz == 50
+    assert options == [("--25k", "71"), ("--12k", "72")]
     assert len(set(folders)) == len(folders) == 2
 
 

@@ -45,13 +45,14 @@ SINCE  ?=
 SEARCH ?=
 CHUNKS ?=
 TARGET ?= lint
+ARGS   ?=
 BLOCK  ?=
 DEVICE ?= 85k
 ON     ?=
 LIBERTY ?=
 
 # Recipes read them from the environment, where a space or a quote in a value does no harm.
-export OPS TEST CONFIG KIND WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET BLOCK DEVICE ON LIBERTY \
+export OPS TEST CONFIG KIND WAVES SEED JOBS LAYER INDEX LAYERS TOKENS MODEL PROMPT IMAGES BACKEND SHAPE STEPS WAVE TRACE COUNT N HOURS SEQUENCE REPLAY PROOF LEVEL EXECUTOR ONLY MUTANT BUG SINCE TARGET ARGS BLOCK DEVICE ON LIBERTY \
        LLAMA_BACKEND SYNTH_CONFIG PLACE_CONFIG MUTANTS
 
 # The backend of a model, and how many simulations of one run it has at a time.
@@ -176,8 +177,8 @@ lint: setup-all ## contract, imports, ruff, mypy, Verilator -Wall, slang, Yosys;
 	@$(PY) scripts/lint.py
 
 .PHONY: fusesoc
-fusesoc: $(VENV)/.sim $(VENV)/.dev ## a target of echo_npu.core; TARGET=lint, TARGET=sim (minutes)
-	@$(PY) -m scripts.ip.fusesoc "$$TARGET"
+fusesoc: $(VENV)/.sim $(VENV)/.dev ## a target of echo_npu.core; TARGET=lint, TARGET=sim (minutes), ARGS=--spoil: options of the core
+	@$(PY) -m scripts.ip.fusesoc "$$TARGET" $$ARGS
 
 .PHONY: synth
 synth: $(VENV)/.dev $(VENV)/.verify ## Yosys: cells, area, longest path, FPGA resources of each block; hours, BLOCK=skid_buffer: seconds; CONFIG=small ON=osu018,ecp5 LIBERTY=file JOBS=2 UPDATE=1

@@ -15,4 +15,10 @@ read_files
 set_params
 
 yosys read_slang --single-unit -D SYNTHESIS {*}$options --top $top {*}$sources
-yosys synth_ecp5 -top $top -json $name.json
+# The mapping of `make synth` (scripts/synth/flow.py), where the reasons stand: abc in the place of abc9.
+set ecp5 {synth_ecp5 -nowidelut -noccu2}
+yosys {*}$ecp5 -top $top -run :map_luts
+yosys techmap -map +/lattice/latches_map.v
+yosys abc -lut 4
+yosys clean
+yosys {*}$ecp5 -top $top -run map_cells: -json $name.json

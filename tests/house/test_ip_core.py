@@ -11,6 +11,7 @@ from pyslang import driver as slang
 from echo_sim.parameters import LEGAL, NpuConfig, check
 from scripts import lint
 from scripts.ip import fusesoc, generate
+from scripts.synth.flow import TARGETS
 from tb.repository import ROOT
 
 WRAPPER = (ROOT / generate.WRAPPER).read_text(encoding="utf-8")
@@ -163,7 +164,9 @@ def test_constraints_name_real_ports(name: str) -> None:
     assert clock[0] == "-name"
 
 
-def test_yosys_reads_what_edalize_lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yosys_maps_what_edalize_lists_as_the_tables_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "edalize_yosys_procs.tcl").write_text(
         """
 proc read_files {} { read_verilog -sv {a_pkg.sv}; read_verilog -sv {b.sv} }
@@ -179,7 +182,7 @@ set name core
     yosys = Interpreter()
     yosys.source("yosys.tcl")
     options = "--single-unit -D SYNTHESIS -I rtl -I ip -G DataWidth=64 --top npu_top"
-    assert [" ".join(words) for words in yosys.calls] == [
-        f"yosys read_slang {options} a_pkg.sv b.sv",
-        "yosys synth_ecp5 -top npu_top -json core.json",
-    ]
+    first, *mapping = (" ".join(words) for words in yosys.calls)
+    assert first == f"yosys read_slang {options} a_pkg.sv b.sv"
+    *script, last = (each.replace("-top block", "-top npu_top") for each in TARGETS["ecp5"].script)
+    assert mapping == [f"yosys {each}" for each in (*script, f"{last} -json core.json")]

@@ -49,6 +49,14 @@ def test_the_backend_is_that_of_the_runtime_where_none_is_named(
     assert shown == f"backend {backend}\n"
 
 
+def test_a_target_of_the_core_takes_its_options() -> None:
+    """The shell divides them, and takes them from the environment."""
+    shown = made("fusesoc", "TARGET=sim", "ARGS=--spoil --QueueDepth=32")
+    assert '-m scripts.ip.fusesoc "$TARGET" $ARGS\n' in shown
+    exported = made("shown", "--eval=shown: ; +@echo options $$ARGS", "ARGS=--spoil --QueueDepth=32")
+    assert exported.endswith("\noptions --spoil --QueueDepth=32\n")
+
+
 def test_the_goals_stand_in_columns() -> None:
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     goals = re.findall(r"^  make (\S+ +)\S", done.stdout, re.MULTILINE)

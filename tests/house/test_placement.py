@@ -8,7 +8,7 @@ import pytest
 from scripts import place as command
 from scripts.synth import flow
 from scripts.synth.blocks import blocks_of
-from scripts.synth.placement import place, wrapper
+from scripts.synth.placement import Placement, place, wrapper
 from scripts.synth.tools import SynthesisError
 
 WIDTH = 8
@@ -86,6 +86,11 @@ def test_a_block_that_is_not_mapped_is_an_error(tmp_path: Path, monkeypatch: pyt
     blocks = blocks_of({"leaf": {"ports": {}, "cells": {}}}, "leaf")
     with pytest.raises(SynthesisError, match="not mapped before"):
         place(blocks, "12k", seed=1, timeout=60)
+
+
+def test_what_is_used_up_is_not_lacking() -> None:
+    placement = Placement({"LUT4": 5, "DSP": 6, "block RAM": 4}, {"LUT4": 5, "DSP": 5, "block RAM": 5}, None)
+    assert placement.lacking == ["DSP"]
 
 
 def test_the_registers_around_a_block() -> None:

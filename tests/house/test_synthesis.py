@@ -13,8 +13,16 @@ from scripts.synth import __main__ as command
 from scripts.synth import flow, report
 from scripts.synth.blocks import Block, InferredMemory, blocks_of, counts_below, inferred_memory
 from scripts.synth.flow import TARGETS, elaborate, map_block
-from scripts.synth.liberty import generic_library
-from scripts.synth.measure import RESOURCES, MeasuredBlock, measure, resources, selected
+from scripts.synth.liberty import Cell, generic_library
+from scripts.synth.measure import (
+    LATCHES,
+    RESOURCES,
+    MeasuredBlock,
+    measure,
+    resources,
+    selected,
+    with_latches,
+)
 from scripts.synth.status import WRONG_ARGUMENTS
 from scripts.synth.timing import Analysis, Delay, LongestPath
 from scripts.synth.tools import SynthesisError, yosys
@@ -216,6 +224,12 @@ def test_a_clock_gate_takes_nothing_of_an_fpga() -> None:
     for name, why_not in (("ecp5", ""), ("xilinx", ""), ("gates", "not mapped before")):
         (found,) = measure(blocks, TARGETS[name], None, None, timeout=0, jobs=1, tell=lambda _: None).values()
         assert found == MeasuredBlock(why_not=why_not)
+
+
+def test_latches_of_clock_gates_have_the_area_of_the_library_s() -> None:
+    assert with_latches({}) == {}
+    library = with_latches({"LATCH": Cell(64.0, {"D": 1.0}, {}, {}, sequential=True)})
+    assert {name: cell.area for name, cell in library.items()} == dict.fromkeys(("LATCH", *LATCHES), 64.0)
 
 
 def test_a_block_that_takes_too_long_is_not_measured(device: Mapping[str, Block]) -> None:

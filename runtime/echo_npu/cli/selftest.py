@@ -15,6 +15,9 @@ from echo_npu.cli.support import AsJson, Backend, Config, given, reported, table
 from echo_npu.selftest import SelfCheck, SelfTest, run_selftest
 from echo_sim.numerals import Real, Whole, option
 
+_PLACE = Whole(0, (1 << 63) - 1)
+"""An offset or an address. The backend knows of what it must be a multiple."""
+
 
 def selftest_command(
     backend: Backend = None,
@@ -24,6 +27,28 @@ def selftest_command(
     ] = None,
     transport: Annotated[
         str | None, typer.Option(help="xdma or uio. Default: ECHO_NPU_TRANSPORT, else xdma (fpga).")
+    ] = None,
+    registers: Annotated[
+        int | None,
+        typer.Option(
+            help="Offset of the register window in the BAR or in the first UIO map (fpga, asic).",
+            **option(_PLACE),
+        ),
+    ] = None,
+    memory_base: Annotated[
+        int | None,
+        typer.Option(help="Where device memory begins for the DMA engines (fpga, xdma).", **option(_PLACE)),
+    ] = None,
+    memory_file: Annotated[
+        str | None,
+        typer.Option(help="The u-dma-buf that is device memory. Default: /dev/udmabuf0 (fpga, uio)."),
+    ] = None,
+    bar: Annotated[
+        int | None, typer.Option(help="The number of the BAR with the registers (asic).", **option(Whole()))
+    ] = None,
+    iova: Annotated[
+        int | None,
+        typer.Option(help="Where the device finds its memory on its bus (asic).", **option(_PLACE)),
     ] = None,
     clock_mhz: Annotated[
         float | None, typer.Option(help="The NPU's clock (fpga, asic).", **option(Real(0, above=True)))
@@ -42,7 +67,18 @@ def selftest_command(
         reported(),
         echo_npu.open("cmodel", config=config) as twin,
         echo_npu.open(
-            backend, config=config, **given(device=device, transport=transport, clock_mhz=clock_mhz)
+            backend,
+            config=config,
+            **given(
+                device=device,
+                transport=transport,
+                registers=registers,
+                memory_base=memory_base,
+                memory_file=memory_file,
+                bar=bar,
+                iova=iova,
+                clock_mhz=clock_mhz,
+            ),
         ) as npu,
         Progress(
             SpinnerColumn(), TextColumn("{task.description}"), console=Console(stderr=True), transient=True

@@ -1,7 +1,10 @@
 """The self-test passes on a device that works, and finds each kind of fault."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +13,15 @@ from typer.testing import CliRunner
 
 import echo_npu
 from echo_npu import Device, NpuTransferError, nop_packet
+from echo_npu.backends.asic import AsicOptions
+from echo_npu.backends.fpga import FpgaOptions
 from echo_npu.cli import app
-from echo_npu.selftest import SelfTest, run_selftest
+from echo_npu.selftest import SelfTest, run_selftest, speed
+from echo_npu.selftest.interrupts import check_interrupts
+from echo_npu.selftest.memory import check_march
+from echo_npu.selftest.records import SelfTestError
 from echo_npu.spec import registers as regs
+from tests.refusals import refuses
 
 CONFIG = "small"
 NAMES = [
@@ -127,6 +136,74 @@ def test_a_memory_bit_that_is_stuck(npu: Device, monkeypatch: pytest.MonkeyPatch
     assert "(bits 0x00000010; 1 of 16384 words differ)" in detail
 
 
+@pytest.mark.parametrize("aggressor_is_lower", [False, True])
+@pytest.mark.parametrize("rises", [False, True])
+@pytest.mark.parametrize("forced", [False, True])
+def test_a_cell_that_forces_another_one(
+    npu: Device, monkeypatch: pytest.MonkeyPatch, aggressor_is_lower: bool, rises: bool, forced: bool
+) -> None:
+    """A march in the order of March C- finds every coupling of two blocks, in either order of addresses."""
+    place = npu.malloc(64, "weight")
+    npu.free(place)  # where the march will begin
+    places = place, place + (1 << 16)
+    aggressor, victim = places if aggressor_is_lower else places[::-1]
+
+    def pattern(at: int, inverted: bool) -> int:
+        return ~at & 0xFFFF_FFFF if inverted else at
+
+    def write(method: Callable[[int, np.ndarray], None], address: int, data: np.ndarray) -> None:
+        before = int(npu.backend.read_mem(address, 4).view("<u4")[0])
+        method(address, data)
+        new = int(data[:4].view("<u4")[0])
+        if address == aggressor and (before, new) == (pattern(address, not rises), pattern(address, rises)):
+            method(victim, np.array([pattern(victim, forced)], "<u4").view(np.uint8))
+
+    patched(monkeypatch, npu, "write_mem", write)
+    refuses(SelfTestError, f"memory 0x{victim:08x} reads", check_march, npu, 1 << 17)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("unmasked", "the interrupt is high although IRQ_ENABLE is 0"),
+        ("silent status", "IRQ_STATUS does not tell that the command has finished"),
+        ("stays low", "the interrupt stays low although a bit of IRQ_STATUS is set and enabled"),
+    ],
+)
+def test_an_interrupt_whose_mask_is_wrong(
+    npu: Device, monkeypatch: pytest.MonkeyPatch, fault: str, words: str
+) -> None:
+    enables: list[int] = []  # all values but the first ones, which the rounds need
+
+    def write(method: Callable[[int, int], None], offset: int, value: int) -> None:
+        if offset == regs.IRQ_ENABLE:
+            enables.append(value)
+        method(offset, value)
+
+    def wait(method: Callable[[int], bool], cycles: int) -> bool:
+        high = method(cycles)
+        if fault == "unmasked" and enables == [0]:
+            return True
+        return high and not (fault == "stays low" and len(enables) == 2)
+
+    def read(method: Callable[[int], int], offset: int) -> int:
+        return 0 if fault == "silent status" and offset == regs.IRQ_STATUS else method(offset)
+
+    for name, change in (("write_reg", write), ("wait_irq", wait), ("read_reg", read)):
+        patched(monkeypatch, npu, name, change)
+    refuses(SelfTestError, words, check_interrupts, npu)
+
+
+def test_speeds_are_in_their_units(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a clock on which every call takes a millisecond."""
+    ticks = itertools.count()
+    monkeypatch.setattr(speed, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
+    found = {each.name: (each.unit, round(each.value, 3)) for each in speed.measure_speed(npu)}
+    assert found.pop("memory write") == found.pop("memory read") == ("MiB/s", 4000)
+    assert len(found) == 5
+    assert set(found.values()) == {("us", 1000)}
+
+
 @pytest.mark.parametrize("high", [False, True])
 def test_an_interrupt_that_does_not_change(npu: Device, monkeypatch: pytest.MonkeyPatch, high: bool) -> None:
     patched(monkeypatch, npu, "wait_irq", lambda wait, cycles: (wait(cycles), high)[1])
@@ -232,6 +309,12 @@ def test_the_command_fails_with_a_check(monkeypatch: pytest.MonkeyPatch) -> None
         (["--backend", "asic"], 2, "needs the PCI address"),
         (["--backend", "cmodel", "--device", "x"], 2, "cmodel has no option 'device'"),
         (["--backend", "cmodel", "--march", "0"], 2, "from 1 to 256"),
+        (["--backend", "fpga", "--registers", "6"], 2, "registers is 6; it must be a multiple of 4"),
+        (["--backend", "fpga", "--memory-base", "0x64"], 2, "memory_base is 100; it must be a multiple of"),
+        (["--backend", "fpga", "--memory-base", "-1"], 2, "'-1': it must be a whole number from 0"),
+        (["--backend", "fpga", "--bar", "2"], 2, "fpga has no option 'bar'"),
+        (["--backend", "asic", "--bar", "6"], 2, "bar is 6; it must lie in 0..5"),
+        (["--backend", "asic", "--iova", "5"], 2, "iova is 5; it must be a multiple of 4096"),
     ],
 )
 def test_what_cannot_be_opened(
@@ -242,3 +325,33 @@ def test_what_cannot_be_opened(
     assert found == status
     assert message in (out + err).replace("\n", "")
     assert "Traceback" not in err
+
+
+def test_the_command_takes_every_option_of_the_boards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reaches the backend as it was typed."""
+    typed: dict[str, tuple[str, object]] = {
+        "device": ("/dev/none", "/dev/none"),
+        "transport": ("uio", "uio"),
+        "registers": ("0x10000", 0x10000),
+        "memory_base": ("0x880000000", 0x8_8000_0000),
+        "memory_file": ("/dev/udmabuf1", "/dev/udmabuf1"),
+        "bar": ("2", 2),
+        "iova": ("0x100000000", 1 << 32),
+        "clock_mhz": ("75", 75.0),
+    }
+    options = {field.name for kind in (FpgaOptions, AsicOptions) for field in fields(kind)}
+    assert set(typed) == options
+    opened: dict[str, object] = {}
+    usual = echo_npu.open
+
+    def record(backend: str, **given: Any) -> Device:
+        if backend == "cmodel":
+            return usual("cmodel", **given)
+        opened.update(given)
+        raise NpuTransferError("card", "memory write", 0, 0, 4, 5)
+
+    monkeypatch.setattr(echo_npu, "open", record)
+    words = [word for name, (text, _) in typed.items() for word in (f"--{name.replace('_', '-')}", text)]
+    status, _, _ = call("--backend", "fpga", "--config", CONFIG, *words)
+    assert status == 1
+    assert opened == {"config": CONFIG, **{name: value for name, (_, value) in typed.items()}}

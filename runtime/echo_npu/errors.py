@@ -128,13 +128,14 @@ class NpuCardPermissionError(NpuCardError):
 class NpuCardBusyError(NpuCardError):
     """Another open device has the card.
 
-    Attributes: holder (process id; None if it cannot be told).
+    Attributes: holder (process id; None if it cannot be told), file (of the card, which the other one has).
     """
 
-    def __init__(self, device: str, holder: int | None) -> None:
+    def __init__(self, device: str, holder: int | None, file: str) -> None:
         self.holder = holder
+        self.file = file
         by = "another process" if holder is None else f"process {holder}"
-        super().__init__(device, f"{by} has this card open; one device at a time can use it")
+        super().__init__(device, f"{by} has {file} open; one device at a time can use it")
 
 
 class NpuCardIdentityError(NpuCardError):

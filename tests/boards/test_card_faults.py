@@ -5,8 +5,10 @@ import gc
 import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,13 +29,17 @@ from echo_npu import (
     nop_packet,
 )
 from echo_npu.backends.board import card as card_module
+from echo_npu.backends.board.files import SystemFiles
+from echo_npu.backends.fpga import FpgaBackend
+from echo_npu.model.constants import constant_registers
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
 from echo_npu.spec.status import State
+from echo_sim.config import LEGAL, MEMORY, NpuConfig, load_config
 from tests.boards.conftest import CONFIG
 from tests.boards.slots import CardSlot
-from tests.boards.working import works
-from tests.boards.xdma_card import NAMES, Hook
+from tests.boards.working import refuses_after_close, works
+from tests.boards.xdma_card import NAMES, Hook, XdmaCalls
 from tests.refusals import refuses
 
 
@@ -114,15 +120,30 @@ def test_another_device_is_refused_before_anything_is_written(
     works_again(slot)
 
 
-def test_a_later_minor_version_is_taken(slot: CardSlot) -> None:
-    slot.behind.lies[regs.VERSION] = 0x1_0002
+@pytest.mark.parametrize("minor", [2, 3])
+def test_a_later_minor_version_is_taken(slot: CardSlot, minor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(card_module, "constant_registers", with_version(0x1_0002))
+    slot.behind.lies[regs.VERSION] = 0x1_0000 + minor
     with slot.open() as npu:
         works(npu)
 
 
+def test_an_earlier_minor_version_is_refused(slot: CardSlot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may lack what a later one has added."""
+    monkeypatch.setattr(card_module, "constant_registers", with_version(0x1_0002))
+    slot.behind.lies[regs.VERSION] = 0x1_0001
+    refuses(NpuCardIdentityError, ["version 1.1", "version 1, from 1.2 on"], slot.open)
+    assert slot.behind.stores == 0
+
+
+def with_version(version: int) -> Callable[[NpuConfig], dict[int, int]]:
+    """Return `constant_registers` of a runtime that knows another version."""
+    return lambda config: {**constant_registers(config), regs.VERSION: version}
+
+
 def test_one_device_at_a_time(slot: CardSlot) -> None:
     with slot.open() as npu:
-        refuses(NpuCardBusyError, "has this card open", slot.open)
+        refuses(NpuCardBusyError, f"process has {slot.device}_user open|process {os.getpid()} has", slot.open)
         works(npu)
     works_again(slot)
 
@@ -157,6 +178,44 @@ def test_what_the_last_user_left_is_gone(slot: CardSlot) -> None:
         kept = (regs.WATCHDOG, regs.GUARD_BASE, regs.GUARD_SIZE, regs.AXI_PROT, regs.RING_SIZE)
         assert [npu.backend.read_reg(offset) for offset in kept] == [0] * 5
         works(npu)
+
+
+def test_memory_above_four_gigabytes_is_refused(
+    slot: CardSlot, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Before the card is asked for anything; the card is free afterwards."""
+    small, large = load_config("small"), load_config("large")
+    keys = {key: getattr(small, key) for key in LEGAL} | {key: getattr(large, key) for key in MEMORY}
+    wide = tmp_path_factory.mktemp("configurations") / "wide.toml"
+    wide.write_text("".join(f"{key} = {value}\n" for key, value in keys.items()), encoding="utf-8")
+    before = descriptors()
+    config, slot.config = slot.config, str(wide)
+    refuses(ValueError, "no board has memory above 4 GiB", slot.open)
+    assert not [call for call in slot.card.calls if call[0] != "open"]
+    assert descriptors() == before
+    slot.config = config
+    works_again(slot)
+
+
+def test_memory_of_the_host_that_is_refused(slot: CardSlot, monkeypatch: pytest.MonkeyPatch) -> None:
+    def allocate(*_: object) -> memoryview:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    before = descriptors()
+    with monkeypatch.context() as patch:
+        for files in (SystemFiles, XdmaCalls):
+            patch.setattr(files, "allocate", allocate)
+        refuses(NpuCardError, [slot.device, "the host refused 1 MiB of memory: Cannot allocate"], slot.open)
+    assert descriptors() == before
+    works_again(slot)
+
+
+def test_a_card_that_was_closed(slot: CardSlot) -> None:
+    with slot.open() as npu:
+        pass
+    slot.card.calls.clear()
+    refuses_after_close(npu.backend)
+    assert not slot.card.calls
 
 
 def test_a_card_that_does_not_become_idle(slot: CardSlot, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,6 +399,65 @@ def test_a_reset_from_outside(slot: CardSlot) -> None:
         refuses(NpuCardResetError, "something else has reset the card", npu.wait)
         refuses(NpuCardResetError, "open it again", npu.memset, 0, 1, 5)
     works_again(slot)
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+def test_a_failed_write_of_the_enable_is_no_reset(slot: CardSlot, arrives: bool) -> None:
+    """The driver may report an error of a write that has arrived, or of one that has not."""
+    with slot.open() as npu:
+        before = npu.backend.read_reg(regs.IRQ_ENABLE)
+        after = before ^ 4
+        if arrives:
+            slot.behind.store(regs.IRQ_ENABLE, after)
+        slot.card.hook = failing(errno.EIO, "user", "write")
+        refuses(NpuTransferError, None, npu.backend.write_reg, regs.IRQ_ENABLE, after)
+        slot.card.hook = lambda *_: None
+        works(npu)
+        slot.behind.store(regs.IRQ_ENABLE, before if arrives else after)  # by now it is known
+        words = f"IRQ_ENABLE reads {before if arrives else after} in place of {after if arrives else before}:"
+        refuses(NpuCardResetError, words, npu.backend.wait_irq, 0)
+
+
+def test_a_reset_after_a_failed_write_of_the_enable(slot: CardSlot) -> None:
+    with slot.open() as npu:
+        before = npu.backend.read_reg(regs.IRQ_ENABLE)
+        slot.card.hook = failing(errno.EIO, "user", "write")
+        refuses(NpuTransferError, None, npu.backend.write_reg, regs.IRQ_ENABLE, before | 4)
+        slot.card.hook = lambda *_: None
+        slot.behind.power_cycle()
+        refuses(NpuCardResetError, f"reads 0 in place of {before} or {before | 4}", npu.backend.wait_irq, 0)
+
+
+def test_an_error_that_is_raised_again_does_not_grow(slot: CardSlot) -> None:
+    with slot.open() as npu:
+        slot.behind.gone = True
+        raised = []
+        for _ in range(3):
+            with pytest.raises(NpuCardLostError) as caught:
+                npu.backend.read_reg(regs.STATUS)
+            raised.append(caught.value)
+        depths = [len(list(traceback.walk_tb(error.__traceback__))) for error in raised]
+        assert depths[1] == depths[2] <= depths[0]
+        assert len({id(error) for error in raised}) == 3
+        assert {(str(error), error.device) for error in raised} == {(str(raised[0]), slot.device)}
+
+
+def test_cycles_become_seconds_by_the_clock(slot: CardSlot, monkeypatch: pytest.MonkeyPatch) -> None:
+    with slot.open(clock_mhz=50) as npu:
+        assert isinstance(npu.backend, FpgaBackend)
+        npu.backend.write_reg(regs.IRQ_STATUS, 7)
+        asked: list[float] = []
+
+        def wait(seconds: float) -> bool:
+            asked.append(seconds)
+            return False
+
+        monkeypatch.setattr(npu.backend.transport, "wait", wait)
+        with monkeypatch.context() as patch:
+            patch.setattr(card_module, "time", SimpleNamespace(monotonic=lambda: 0.0))
+            assert not npu.backend.wait_irq(1_000_000)
+        assert asked == [pytest.approx(0.02)]
+        assert npu.backend.reset_cycles == 500_000_000  # ten seconds
 
 
 def test_ones_own_reset_is_none(slot: CardSlot) -> None:

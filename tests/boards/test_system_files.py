@@ -1,5 +1,7 @@
 """The system calls by which cards are reached, on ordinary files."""
 
+import errno
+import fcntl
 import os
 import select
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from echo_npu import NpuCardBusyError
+from echo_npu import NpuCardBusyError, NpuCardError
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.locking import lock_card
 from echo_npu.backends.board.transfers import PAGE, WordMap
@@ -33,6 +35,17 @@ def test_reads_and_writes_use_the_given_buffer(tmp_path: Path) -> None:
     FILES.close(fd)
     refuses(OSError, "Bad file descriptor", FILES.pread, fd, buffer, 0)
     assert np.frombuffer(buffer, np.uint8).ctypes.data % PAGE == 0
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_a_file_may_be_opened_synchronously(tmp_path: Path, synchronous: bool) -> None:
+    """Which makes u-dma-buf synchronise the processor's cache."""
+    path = tmp_path / "file"
+    path.touch()
+    fd = FILES.open(str(path), synchronous=synchronous)
+    assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_SYNC == (os.O_SYNC if synchronous else 0)
+    assert not os.get_inheritable(fd)
+    FILES.close(fd)
 
 
 def test_offsets_go_beyond_four_gigabytes(tmp_path: Path) -> None:
@@ -98,7 +111,7 @@ def test_facts_of_sysfs(tmp_path: Path) -> None:
 
 
 def test_a_lock_holds_off_another_process(tmp_path: Path) -> None:
-    """The error names the process that has the file; the lock ends with that process, however it ends."""
+    """The error names the process that has the file; the lock ends with that process."""
     path = tmp_path / "xdma0_user"
     path.write_bytes(bytes(4))
     code = (
@@ -113,17 +126,45 @@ def test_a_lock_holds_off_another_process(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "locked\n"
-        with pytest.raises(NpuCardBusyError, match=f"card: process {other.pid} has this card open") as caught:
-            lock_card(FILES, "card", fd, ExitStack())
-        assert caught.value.holder == other.pid
+        with pytest.raises(NpuCardBusyError, match=f"card: process {other.pid} has {path} open") as caught:
+            lock_card(FILES, "card", str(path), fd, ExitStack())
+        assert (caught.value.holder, caught.value.file) == (other.pid, str(path))
         other.kill()
     second = os.open(path, os.O_RDWR)
     with ExitStack() as stack:
-        lock_card(FILES, "card", fd, stack)
-        view = FILES.map(fd, 4, 0)
+        lock_card(FILES, "card", str(path), fd, stack)
+        again = os.dup(fd)
         mine = f"process {os.getpid()} has"
-        refuses(NpuCardBusyError, mine, lock_card, FILES, "card", second, ExitStack())
+        refuses(NpuCardBusyError, mine, lock_card, FILES, "card", str(path), second, ExitStack())
     FILES.close(fd)
-    lock_card(FILES, "card", second, ExitStack())  # although the map still has the first file open
-    view.release()
+    lock_card(FILES, "card", str(path), second, ExitStack())  # although the first file is still open
+    FILES.close(again)
     FILES.close(second)
+
+
+class LockedFiles(SystemFiles):
+    """Files that another one has locked, on a host that does not tell who."""
+
+    def lock(self, fd: int) -> None:
+        raise BlockingIOError(errno.EWOULDBLOCK, "")
+
+    def lock_holder(self, fd: int) -> int | None:
+        raise FileNotFoundError(errno.ENOENT, "/proc/locks")
+
+
+def test_a_host_that_hides_its_locks() -> None:
+    with pytest.raises(NpuCardBusyError, match="another process has /dev/x open") as caught:
+        lock_card(LockedFiles(), "card", "/dev/x", 3, ExitStack())
+    assert caught.value.holder is None
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP], ids=errno.errorcode.get)
+def test_a_file_that_cannot_be_locked(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lock(fd: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    files, stack = SystemFiles(), ExitStack()
+    monkeypatch.setattr(files, "lock", lock)
+    words = ["card: /dev/x cannot be locked", os.strerror(code)]
+    refuses(NpuCardError, words, lock_card, files, "card", "/dev/x", 3, stack)
+    stack.close()  # there is nothing to unlock

@@ -5,6 +5,10 @@ import gc
 import os
 import random
 import select
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ import pytest
 import echo_npu
 from echo_npu import (
     Device,
+    DeviceClosedError,
     NpuCardBusyError,
     NpuCardError,
     NpuCardIdentityError,
@@ -23,18 +28,22 @@ from echo_npu import (
     NpuCardPermissionError,
     NpuCardResetError,
     NpuInterruptLostError,
+    NpuTimeoutError,
     NpuTransferError,
     nop_packet,
 )
 from echo_npu.backends import get_backend_class
+from echo_npu.backends.board import card as card_module
 from echo_npu.backends.board.transfers import CHUNK
 from echo_npu.backends.fpga import FpgaBackend
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
+from echo_npu.spec.status import State
+from tb.repository import ROOT
 from tests.boards.conftest import CONFIG
 from tests.boards.hardware import HardwareBehind
 from tests.boards.uio_board import BUFFER, UIO, UioBoard, real_maps
-from tests.boards.working import as_device, works
+from tests.boards.working import as_device, in_a_child, refuses_after_close, works
 from tests.refusals import refuses
 
 
@@ -180,6 +189,8 @@ def test_a_file_that_cannot_be_opened(
         ("/sys/class/u-dma-buf/udmabuf0/size", "1048576", "has 1048576 bytes; device memory takes 536870912"),
         ("/sys/class/uio/uio0/maps/map0/size", "0x100", "no register window of 608 fits at 0"),
         ("/sys/class/uio/uio0/maps/map0/size", "none", "cannot be read"),
+        ("/sys/class/uio/uio0/maps/map0/offset", "0xff00", "no register window of 608 fits at 65280"),
+        ("/sys/class/uio/uio0/maps/map0/offset", "0x20000", "no register window of 608 fits at 131072"),
     ],
 )
 def test_maps_that_are_too_small(board: UioBoard, fact: str, value: str, words: str) -> None:
@@ -188,12 +199,112 @@ def test_maps_that_are_too_small(board: UioBoard, fact: str, value: str, words: 
     assert board.behind.stores == 0
 
 
+def registers_of(folder: Path) -> int:
+    """Return the inode of the file that stands for the registers of a board."""
+    return (folder / "uio0").stat().st_ino
+
+
 def test_one_device_at_a_time(board: UioBoard) -> None:
     """The lock is a real one, on the file."""
     with opened(board) as npu:
-        refuses(NpuCardBusyError, f"process {os.getpid()} has this card open", opened, board)
+        refuses(NpuCardBusyError, f"process {os.getpid()} has {UIO} open", opened, board)
         works(npu)
     with opened(board) as npu:
+        works(npu)
+
+
+def test_two_boards_do_not_share_memory(board: UioBoard, tmp_path: Path) -> None:
+    """Each board has a u-dma-buf of its own: the one that both would have by default is the first one's."""
+    (tmp_path / "second").mkdir()
+    second = UioBoard(tmp_path / "second", board.behind)
+    assert registers_of(tmp_path) != registers_of(tmp_path / "second")
+    with opened(board) as npu:
+        stores = board.behind.stores
+        refuses(NpuCardBusyError, f"process {os.getpid()} has {BUFFER} open", opened, second)
+        assert board.behind.stores == stores
+        works(npu)
+    with opened(second) as npu:
+        works(npu)
+
+
+ORPHAN = """
+import os, sys, time
+from pathlib import Path
+from echo_npu.backends import get_backend_class
+from tests.boards.hardware import HardwareBehind
+from tests.boards.test_uio import opened
+from tests.boards.uio_board import UioBoard
+
+npu = opened(UioBoard(Path(sys.argv[1]), HardwareBehind(get_backend_class("cmodel").open("small", {}))))
+child = os.fork()
+if child:
+    print(child, flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_child_does_not_keep_the_board(board: UioBoard, tmp_path: Path) -> None:
+    """A process is killed while it has the board open; one that it has forked lives on."""
+    command = [sys.executable, "-c", ORPHAN, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        try:
+            refuses(NpuCardBusyError, f"process {parent.pid} has {UIO} open", opened, board)
+            parent.kill()
+            parent.wait()
+            os.kill(child, 0)
+            with opened(board) as npu:
+                works(npu)
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_forked_child_that_closes_the_device_leaves_it_to_its_parent(board: UioBoard) -> None:
+    with opened(board) as npu:
+
+        def close() -> bool:
+            npu.close()
+            npu.backend.close()
+            return True
+
+        assert in_a_child(close)
+        refuses(NpuCardBusyError, f"process {os.getpid()} has {UIO} open", opened, board)
+        works(npu)
+
+        def use() -> bool:
+            refuses(DeviceClosedError, f"belongs to process {os.getppid()}", npu.backend.read_reg, regs.ID)
+            return True
+
+        assert in_a_child(use)
+
+
+def test_a_board_that_was_closed(board: UioBoard) -> None:
+    with opened(board) as npu:
+        pass
+    refuses_after_close(npu.backend)
+
+
+def test_a_reset_that_takes_long(board: UioBoard, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take as long as when the board is opened, by the clock on the wall: a map is read at once."""
+    monkeypatch.setattr(card_module, "_RESET_S", 0.5)
+    with opened(board, clock_mhz=100) as npu:
+        board.behind.lies[regs.STATUS] = State.BUSY
+        began = time.monotonic()
+        with pytest.raises(NpuTimeoutError, match="within 50000000 cycles") as caught:
+            npu.reset()
+        assert time.monotonic() - began >= 0.5
+        assert caught.value.cycles == 50_000_000
+        end = time.monotonic() + 0.3
+
+        class UntilEnd(dict[int, int]):
+            def get(self, offset: int, other: Any = None) -> Any:
+                return State.BUSY if offset == regs.STATUS and time.monotonic() < end else other
+
+        board.behind.lies = UntilEnd()
+        npu.reset()
+        assert time.monotonic() >= end
+        board.behind.lies = {}
         works(npu)
 
 
@@ -253,11 +364,12 @@ def test_a_count_that_is_cut_short(board: UioBoard, call: str, error: type[NpuCa
         works(npu)
 
 
-def test_a_poll_that_reports_an_error(board: UioBoard) -> None:
+@pytest.mark.parametrize("events", [select.POLLERR, select.POLLHUP, select.POLLNVAL, select.POLLERR | 1])
+def test_a_poll_that_reports_an_error(board: UioBoard, events: int) -> None:
     """uio_poll returns an error without a device behind the file."""
     with opened(board) as npu:
         npu.submit(nop_packet())
-        board.hook = lambda seen, *_: select.POLLERR if seen == "poll" else None
+        board.hook = lambda seen, *_: events if seen == "poll" else None
         refuses(NpuCardLostError, "does not answer any more", npu.wait)
 
 

@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -25,13 +26,14 @@ from echo_npu import (
 )
 from echo_npu.backends import get_backend_class
 from echo_npu.backends.asic import AsicBackend
+from echo_npu.backends.board.transport import WINDOW_BYTES
 from echo_npu.backends.board.vfio_calls import VfioCall
 from echo_npu.spec import registers as regs
 from echo_npu.spec.memory_map import MEMORY_SIZE
 from tests.boards.conftest import CONFIG
 from tests.boards.hardware import HardwareBehind
-from tests.boards.vfio_device import DEVICE, GROUP, VfioDevice
-from tests.boards.working import as_device, works
+from tests.boards.vfio_device import COMMAND, DEVICE, GROUP, VfioDevice
+from tests.boards.working import as_device, in_a_child, refuses_after_close, works
 from tests.boards.xdma_card import Hook
 from tests.refusals import refuses
 
@@ -93,7 +95,7 @@ def test_results_are_those_of_the_device_behind(options: dict[str, int]) -> None
     a, b = rng.standard_normal((9, 33), dtype=np.float32), rng.standard_normal((33, 5), dtype=np.float32)
     with opened(files, **options) as npu, echo_npu.open("cmodel", config=CONFIG) as model:
         assert files.mapped == {options.get("iova", 0): MEMORY_SIZE}
-        assert files.command == 0x0006
+        assert files.command == COMMAND | 0x0004
         assert np.array_equal(npu.matmul(a, b), model.matmul(a, b))
         assert np.array_equal(npu.softmax(a), model.softmax(a))
         works(npu)
@@ -123,7 +125,7 @@ def test_the_device_is_identified_before_anything_is_written(device: VfioDevice)
     device.behind.lies[regs.ID] = 0x10EE
     refuses(NpuCardIdentityError, "register ID reads 0x000010ee", opened, device)
     assert device.behind.stores == 0
-    assert device.command == 0x0002
+    assert device.command == COMMAND
     assert "IOMMU_MAP_DMA" not in device.calls
     works_again(device)
 
@@ -151,7 +153,7 @@ def test_a_device_that_is_not_there(device: VfioDevice) -> None:
 
 def test_one_device_at_a_time(device: VfioDevice) -> None:
     with opened(device) as npu:
-        refuses(NpuCardBusyError, "has this card open", opened, device)
+        refuses(NpuCardBusyError, f"another process has {GROUP} open", opened, device)
         works(npu)
     works_again(device)
 
@@ -176,23 +178,99 @@ def test_what_vfio_lacks_is_named(device: VfioDevice, fact: str, value: int, wor
     works_again(device)
 
 
-@pytest.mark.parametrize("call", [each.name for each in VfioCall if "UNMAP" not in each.name])
+OPENING = [each.name for each in VfioCall if "UNMAP" not in each.name]
+
+
+@pytest.mark.parametrize("call", OPENING)
 def test_a_call_that_fails_is_named(device: VfioDevice, call: str) -> None:
-    device.hook = failing(errno.EPERM if call == "IOMMU_MAP_DMA" else errno.EFAULT, call)
-    refuses(
-        NpuCardPermissionError if call == "IOMMU_MAP_DMA" else NpuCardError,
-        "512 MiB of memory may not be pinned" if call == "IOMMU_MAP_DMA" else "VFIO refused .*: Bad address",
-        opened,
-        device,
-    )
+    device.hook = failing(errno.EFAULT, call)
+    refuses(NpuCardError, "VFIO refused .*: Bad address", opened, device)
     works_again(device)
+
+
+@pytest.mark.parametrize("code", [errno.ENOMEM, errno.EPERM], ids=errno.errorcode.get)
+def test_memory_that_may_not_be_pinned(device: VfioDevice, code: int) -> None:
+    """ENOMEM: it is more than `ulimit -l`."""
+    device.hook = failing(code, "IOMMU_MAP_DMA")
+    words = ["512 MiB of memory may not be pinned", os.strerror(code), "ulimit -l"]
+    refuses(NpuCardPermissionError, words, opened, device)
+    works_again(device)
+
+
+@pytest.mark.parametrize("code", [errno.ENODEV, errno.ENXIO, errno.ESHUTDOWN], ids=errno.errorcode.get)
+@pytest.mark.parametrize("call", [each for each in OPENING if each != "GROUP_GET_DEVICE_FD"])
+def test_a_device_that_vanishes_while_it_is_opened(device: VfioDevice, call: str, code: int) -> None:
+    device.hook = failing(code, call)
+    refuses(NpuCardLostError, "does not answer any more", opened, device)
+    works_again(device)
+
+
+def test_a_device_that_vfio_does_not_have(device: VfioDevice) -> None:
+    """It is in the group, but another driver has it, or none."""
+    device.hook = failing(errno.ENODEV, "GROUP_GET_DEVICE_FD")
+    refuses(NpuCardMissingError, [DEVICE, "is it bound to vfio-pci?"], opened, device)
+    works_again(device)
+
+
+def test_the_window_may_end_where_the_bar_ends() -> None:
+    backend = get_backend_class("cmodel").open(CONFIG, {})
+    files = VfioDevice(HardwareBehind(backend), 0x2000)
+    files.bar_size = 0x2000 + WINDOW_BYTES - 1
+    words = f"region 0 has {files.bar_size} bytes .* {files.bar_size + 1} are needed"
+    refuses(NpuCardError, words, opened, files, registers=0x2000)
+    assert files.behind.stores == 0
+    files.bar_size += 1
+    with opened(files, registers=0x2000) as npu:
+        works(npu)
+    backend.close()
+
+
+@pytest.mark.parametrize(("call", "code"), [("eventfd", errno.EMFILE), ("allocate", errno.ENOMEM)])
+def test_what_the_host_refuses_is_named(
+    device: VfioDevice, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(device, call, refused)
+        refuses(NpuCardError, [DEVICE, os.strerror(code)], opened, device)
+    assert not device.opened
+    works_again(device)
+
+
+def test_a_forked_child_has_nothing_of_the_device(device: VfioDevice) -> None:
+    """It could keep the group after its parent has ended. Neither does it take the device from its parent."""
+    before = eventfds()
+    with opened(device) as npu:
+        assert in_a_child(lambda: not device.opened and eventfds() == before)
+
+        def close() -> bool:
+            device.calls.clear()
+            npu.close()
+            npu.backend.close()
+            return not device.calls
+
+        assert in_a_child(close)
+        works(npu)
+    assert not device.opened
+
+
+def test_a_device_that_was_closed(device: VfioDevice) -> None:
+    with opened(device) as npu:
+        pass
+    refuses_after_close(npu.backend)
 
 
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
         ({"device": "01:00.0"}, ValueError, "must be a PCI address"),
-        ({"device": 3}, ValueError, "must be a PCI address"),
+        ({"device": "0000:01:00.8"}, ValueError, "must be a PCI address"),
+        ({"device": "00000:01:00.0"}, ValueError, "must be a PCI address"),
+        ({"device": "0000:01:00.0\n"}, ValueError, "must be a PCI address"),
+        ({"device": 3}, TypeError, r"device is 3 \(int\); it must be a PCI address as text"),
+        ({"device": PurePath(DEVICE)}, TypeError, "it must be a PCI address as text"),
         ({"bar": 6}, ValueError, "bar is 6"),
         ({"bar": True}, TypeError, "bar is True"),
         ({"iova": 100}, ValueError, "iova is 100; it must be a multiple of 4096"),
@@ -211,8 +289,11 @@ def test_a_device_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     refuses(BackendError, "needs the PCI address", echo_npu.open, "asic", CONFIG)
     monkeypatch.setenv("ECHO_NPU_DEVICE", "/dev/xdma0")
     refuses(BackendError, "'/dev/xdma0'", echo_npu.open, "asic", CONFIG)
-    monkeypatch.setenv("ECHO_NPU_DEVICE", "ffff:00:00.0")
-    refuses(NpuCardMissingError, "ffff:00:00.0", echo_npu.open, "asic", CONFIG)
+    for address in ("ffff:00:00.0", "10000:e1:00.0"):  # the latter behind a volume management device
+        monkeypatch.setenv("ECHO_NPU_DEVICE", address)
+        refuses(NpuCardMissingError, address, echo_npu.open, "asic", CONFIG)
+        monkeypatch.delenv("ECHO_NPU_DEVICE")
+        refuses(NpuCardMissingError, address, echo_npu.open, "asic", CONFIG, device=address)
 
 
 # --- at work ------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import pytest
 import echo_npu
 from echo_npu import ErrorCode, NpuBusError, NpuDeviceError, NpuPointerError, NpuTransferError, nop_packet
 from echo_npu.backends import get_backend_class
+from echo_npu.backends.board import transfers
 from echo_npu.backends.board.transfers import CHUNK, PAGE, chunk_size
 from echo_npu.backends.fpga import FpgaBackend
 from echo_npu.spec.memory_map import MEMORY_SIZE
@@ -156,6 +158,34 @@ def test_calls_are_repeated(slot: CardSlot, code: int) -> None:
         assert np.array_equal(
             npu.matmul(np.eye(5, dtype=np.float32), np.ones((5, 2), np.float32)), np.ones((5, 2))
         )
+
+
+def test_a_call_moves_a_mebibyte_at_most(slot: CardSlot) -> None:
+    """The driver pins the pages of a call, so a larger one would take more of the host's memory at once."""
+    size = (3 << 20) + 5
+    with slot.open() as npu:
+        slot.card.calls.clear()
+        npu.backend.write_mem(0, drawn(size))
+    assert [count for _, name, _, count in slot.card.calls if name == "h2c_0"] == [1 << 20] * 3 + [5]
+
+
+def test_a_call_is_repeated_a_hundred_times_when_it_is_postponed(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(transfers, "time", SimpleNamespace(sleep=pauses.append))
+    for postponed in (100, 101):
+        left = iter([*[errno.EINTR, errno.EAGAIN] * postponed, *[errno.EINTR] * 1000, 0])
+        pauses.clear()
+
+        def call(left: Iterator[int] = left) -> str:
+            if code := next(left):
+                raise OSError(code, os.strerror(code))
+            return "done"
+
+        if postponed == 100:
+            assert transfers.retried(call) == "done"
+        else:
+            refuses(BlockingIOError, None, transfers.retried, call)
+        assert pauses == [0.001] * 100
 
 
 def test_a_call_that_is_postponed_for_ever_fails(slot: CardSlot) -> None:

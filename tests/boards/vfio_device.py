@@ -19,6 +19,8 @@ from tests.boards.xdma_card import Hook
 
 DEVICE, GROUP = "0000:01:00.0", "/dev/vfio/17"
 CONTAINER = "/dev/vfio/vfio"
+COMMAND = 0x0502
+"""The PCI command register as the host left it: memory space, and bits that are none of the runtime's."""
 BAR_AT, CONFIG_AT = 0x0, 0x700_0000_0000  # offsets in the device's file
 
 
@@ -43,7 +45,7 @@ class VfioDevice(SystemFiles):
         self.viable, self.extension, self.version = True, 1, 0
         self.flags, self.vectors = vfio.REGION_READ | vfio.REGION_WRITE, 4
         self.bar_size = registers + 0x1000
-        self.command = 0x0002
+        self.command = COMMAND
         self.mapped: dict[int, int] = {}
         self._bar = bar
         self._registers = registers

@@ -13,7 +13,8 @@ from echo_npu.backends.board.options import CardOptions, check_clock, check_offs
 from echo_npu.backends.board.vfio import VfioTransport
 from echo_npu.errors import BackendError
 
-_ADDRESS = r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_ADDRESS = r"([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+"""As sysfs writes it: a domain of its own, such as that of a VMD, may have more than four digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,10 @@ class AsicOptions(CardOptions):
     clock_mhz: float = 1000.0
 
     def __post_init__(self) -> None:
-        if self.device is not None and not re.fullmatch(_ADDRESS, str(self.device)):
+        if self.device is not None and not isinstance(self.device, str):
+            kind = type(self.device).__name__
+            raise TypeError(f"device is {self.device!r} ({kind}); it must be a PCI address as text")
+        if self.device is not None and not re.fullmatch(_ADDRESS, self.device):
             raise ValueError(f"device is {self.device!r}; it must be a PCI address such as 0000:01:00.0")
         check_whole("bar", self.bar, 0, 5)
         check_offset("registers", self.registers, 4)

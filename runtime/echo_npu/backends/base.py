@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.errors import DeviceClosedError
 from echo_npu.model.memory import DeviceMemory
 from echo_npu.register_ops import ReadReg, RegisterOp, WaitIrq, WriteReg
 from echo_npu.spec.memory_map import REGISTERS
@@ -112,6 +114,11 @@ class Backend(ABC):
         return None
 
     @property
+    def reset_cycles(self) -> int:
+        """How many cycles the driver gives a soft reset to end."""
+        return 1_000_000
+
+    @property
     def timeline(self) -> DeviceTimeline | None:
         """The timeline of the device; None if there is none."""
         return None
@@ -152,6 +159,14 @@ class BatchBackend(Backend):
 
     def wait_irq(self, timeout_cycles: int) -> bool:
         return bool(self.run([WaitIrq(timeout_cycles)])[0])
+
+
+def check_open(*, closed: bool, owner: int) -> None:
+    """Raise DeviceClosedError if a device is closed, or belongs to a process `owner` that is not this one."""
+    if closed:
+        raise DeviceClosedError("the device is closed")
+    if os.getpid() != owner:
+        raise DeviceClosedError(f"the device belongs to process {owner}; a forked child opens its own")
 
 
 def check_register(offset: int, value: int = 0) -> None:

@@ -30,7 +30,9 @@ from echo_npu.vector.program import Program
 NO_PROGRESS_CYCLES: Final = 1_000_000
 """`wait()` without a time-out gives up when nothing moved for this many cycles."""
 
-_POLLS: Final = 10_000
+_POLLS: Final = 1000
+"""Reads of STATUS one after another, which are enough for most resets. After them time passes in between."""
+_FIRST_PAUSE_CYCLES: Final = 100
 
 
 class HardwareDriver(DeviceDriver):
@@ -213,11 +215,24 @@ class HardwareDriver(DeviceDriver):
     def _control(self, value: int) -> None:
         """Write CONTROL and wait until the device is idle."""
         self.backend.run([WriteReg(regs.CONTROL, value)])
-        for _ in range(_POLLS):
-            if read_state(self.backend) == State.IDLE:
-                self.backend.run([WriteReg(regs.IRQ_STATUS, ALL_IRQS)])
-                return
-        raise self._timeout(0)
+        if not any(read_state(self.backend) == State.IDLE for _ in range(_POLLS)):
+            self._await_idle()
+        self.backend.run([WriteReg(regs.IRQ_STATUS, ALL_IRQS)])
+
+    def _await_idle(self) -> None:
+        """Wait until the device is idle; NpuTimeoutError if it is not in the time of a reset."""
+        waited, pause = 0, _FIRST_PAUSE_CYCLES
+        self.backend.run([WriteReg(regs.IRQ_ENABLE, 0)])  # a wait for no interrupt lets all of its time pass
+        try:
+            while read_state(self.backend) != State.IDLE:
+                if waited >= self.backend.reset_cycles:
+                    raise self._timeout(waited)
+                pause = min(pause, self.backend.reset_cycles - waited)
+                self.backend.run([WaitIrq(pause)])
+                waited += pause
+                pause = min(2 * pause, NO_PROGRESS_CYCLES)
+        finally:
+            self._enable_interrupts()
 
     def _forget(self, *, reset: bool) -> None:
         self._pending = None

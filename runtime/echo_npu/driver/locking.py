@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Concatenate, ParamSpec, TypeVar
 
-from echo_npu.errors import DeviceClosedError
+from echo_npu.backends.base import check_open
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -34,12 +34,7 @@ class Locked:
             yield
 
     def _check_usable(self) -> None:
-        if self._closed:
-            raise DeviceClosedError("the device is closed")
-        if os.getpid() != self._pid:
-            raise DeviceClosedError(
-                f"the device belongs to process {self._pid}; a forked child opens its own"
-            )
+        check_open(closed=self._closed, owner=self._pid)
 
 
 def locked(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:

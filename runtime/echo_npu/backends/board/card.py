@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -10,7 +12,7 @@ from typing import Any, ClassVar, Final, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from echo_npu.backends.base import Backend, check_register, refuse_options
+from echo_npu.backends.base import Backend, check_open, check_register, refuse_options
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.options import CardOptions
 from echo_npu.backends.board.transport import Transport
@@ -36,6 +38,7 @@ _LATE_S: Final = 1.0
 """How long an interrupt may take from the card to this process on a busy host."""
 
 _RESET_S: Final = 10.0
+"""How long a soft reset may take, which waits for what the memory has to end."""
 _KEPT: Final = (
     regs.IRQ_ENABLE,
     regs.WATCHDOG,
@@ -60,6 +63,10 @@ _READABLE: Final = frozenset(_offsets(readable=True))
 _WRITABLE: Final = frozenset(_offsets(readable=False))
 
 
+def _version(value: int) -> tuple[int, int]:
+    return regs.VERSION_MAJOR.get(value), regs.VERSION_MINOR.get(value)
+
+
 class CardBackend(Backend):
     """A real device.
 
@@ -67,7 +74,7 @@ class CardBackend(Backend):
     and a refused read returns all ones. So NpuBusError is the same on every backend.
 
     A card that has vanished or was reset stays unusable until it is opened again: every later call raises
-    the same error.
+    such an error again. After `close()`, and in a forked child, every call raises DeviceClosedError.
 
     Args:
         transport: the opened card; this closes it, at once if the card is refused.
@@ -102,8 +109,11 @@ class CardBackend(Backend):
             transport.close()
             raise ValueError(f"configuration {config.name}: no board has memory above 4 GiB")
         self._hz = clock_mhz * 1e6
+        self._owner, self._closed = os.getpid(), False
         self._failure: NpuCardError | None = None
-        self._enabled = 0  # what was written to IRQ_ENABLE, which only a reset of the card zeroes
+        # What IRQ_ENABLE may hold, which only a reset of the card zeroes: what was written to it. After a
+        # write that failed, nobody knows whether it arrived.
+        self._enabled = {0}
         try:
             self._identify(config)
             transport.identified()
@@ -122,12 +132,13 @@ class CardBackend(Backend):
                 why = "nothing answers" if value == _ALL_ONES else f"an ECHO NPU has 0x{expected:08x}"
                 raise NpuCardIdentityError(device, f"register ID reads 0x{value:08x}: {why}")
             if offset == regs.VERSION:
-                if regs.VERSION_MAJOR.get(value) == regs.VERSION_MAJOR.get(expected):
+                (major, minor), (known, least) = _version(value), _version(expected)
+                if major == known and minor >= least:
                     continue  # minor versions only add
-                major, minor = regs.VERSION_MAJOR.get(value), regs.VERSION_MINOR.get(value)
-                known = regs.VERSION_MAJOR.get(expected)
                 raise NpuCardIdentityError(
-                    device, f"the device has version {major}.{minor}; this runtime knows version {known}"
+                    device,
+                    f"the device has version {major}.{minor}; this runtime knows version {known}, from "
+                    f"{known}.{least} on",
                 )
             raise NpuCardIdentityError(
                 device,
@@ -162,12 +173,13 @@ class CardBackend(Backend):
         self._check_usable()
         if offset not in _WRITABLE:
             raise NpuBusError(offset, "write")
+        enabled = {value & ALL_IRQS} if offset == regs.IRQ_ENABLE else self._enabled
+        self._enabled = self._enabled | enabled
         try:
             self.transport.store(offset, value)
         except NpuCardLostError as error:
             self._give_up(error)
-        if offset == regs.IRQ_ENABLE:
-            self._enabled = value & ALL_IRQS
+        self._enabled = enabled
 
     def read_mem(self, address: int, nbytes: int) -> NDArray[np.uint8]:
         self._check_range(address, nbytes)
@@ -211,14 +223,16 @@ class CardBackend(Backend):
 
     def _is_high(self) -> bool:
         status, enable = self._load(regs.IRQ_STATUS), self._load(regs.IRQ_ENABLE)
-        if enable != self._enabled:
+        if enable not in self._enabled:
+            expected = " or ".join(map(str, sorted(self._enabled)))
             self._give_up(
                 NpuCardResetError(
                     self.transport.device,
-                    f"IRQ_ENABLE reads {enable} in place of {self._enabled}: something else has reset the "
+                    f"IRQ_ENABLE reads {enable} in place of {expected}: something else has reset the "
                     f"{self.word}. Its state and memory are lost; close the device and open it again",
                 )
             )
+        self._enabled = {enable}
         return bool(status & enable)
 
     def _load(self, offset: int) -> int:
@@ -243,12 +257,17 @@ class CardBackend(Backend):
             )
 
     def _check_usable(self) -> None:
+        check_open(closed=self._closed, owner=self._owner)
         if self._failure is not None:
-            raise self._failure
+            raise _once_more(self._failure)
 
     def _give_up(self, error: NpuCardError) -> NoReturn:
         self._failure = error
         raise error
+
+    @property
+    def reset_cycles(self) -> int:
+        return math.ceil(_RESET_S * self._hz)
 
     def info(self) -> dict[str, Any]:
         return {"card": self.transport.info()}
@@ -258,4 +277,13 @@ class CardBackend(Backend):
         return "No waveform of hardware: the same program on the backend rtlmodel, with waves=True, has one."
 
     def close(self) -> None:
-        self.transport.close()
+        self._closed = True
+        if os.getpid() == self._owner:  # the parent of a forked child goes on with it
+            self.transport.close()
+
+
+def _once_more(error: NpuCardError) -> NpuCardError:
+    """Return an equal error: one that is raised twice would show where it was raised both times."""
+    equal = type(error).__new__(type(error), *error.args)
+    vars(equal).update(vars(error))
+    return equal

@@ -38,12 +38,15 @@ class SystemFiles:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
     def lock_holder(self, fd: int) -> int | None:
-        """Return the process that holds the lock of a file, as /proc/locks tells; None if it does not."""
+        """Return the process that has locked a file, as /proc/locks tells.
+
+        None if it does not tell, and if that process has ended: a child of it has the lock then.
+        """
         status = os.fstat(fd)
         place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
         for line in Path("/proc/locks").read_text().splitlines():
             fields = line.split()
-            if fields[1] == "FLOCK" and fields[5] == place and int(fields[4]) > 0:
+            if fields[1] == "FLOCK" and fields[5] == place and Path("/proc", fields[4]).exists():
                 return int(fields[4])
         return None
 

@@ -21,9 +21,10 @@ CHUNK: Final = 1 << 20
 """Most bytes of one call: a driver pins the pages of a transfer for as long as it takes."""
 
 _SPAN: Final = 1 << 32
-_ATTEMPTS: Final = 100
+_REPEATS: Final = 100
 _PAUSE_S: Final = 0.001
-_GONE: Final = (errno.ENODEV, errno.ENXIO, errno.ESHUTDOWN)
+GONE: Final = (errno.ENODEV, errno.ENXIO, errno.ESHUTDOWN)
+"""What drivers return when the device behind them has gone."""
 
 Move: TypeAlias = Callable[[memoryview, int], int]
 """Moves bytes of a buffer to or from a place in a file; returns how many."""
@@ -44,16 +45,19 @@ def retried(call: Callable[[], _R]) -> _R:
     """Return what `call` returns; repeat it at once after EINTR and after a pause of 1 ms after EAGAIN.
 
     Raises:
-        OSError: any other one, or still EAGAIN after 100 times.
+        OSError: any other one, or EAGAIN once more after it was repeated 100 times for that.
     """
-    for _ in range(_ATTEMPTS - 1):
+    left = _REPEATS
+    while True:
         try:
             return call()
         except InterruptedError:
             continue
         except BlockingIOError:
-            time.sleep(_PAUSE_S)
-    return call()
+            if not left:
+                raise
+        left -= 1
+        time.sleep(_PAUSE_S)
 
 
 def opened(device: str, path: str, call: Callable[[], int]) -> int:
@@ -67,11 +71,25 @@ def opened(device: str, path: str, call: Callable[[], int]) -> int:
     try:
         return retried(call)
     except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, *_GONE):
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, *GONE):
             raise NpuCardMissingError(device, f"{path} cannot be opened: {error.strerror}") from None
         if error.errno in (errno.EACCES, errno.EPERM):
             raise NpuCardPermissionError(device, f"{path} may not be opened: {error.strerror}") from None
         raise NpuCardError(device, f"{path} cannot be opened: {error.strerror}") from error
+
+
+def allocated(files: SystemFiles, device: str, size: int) -> memoryview:
+    """Return new memory of the host, zeroed, that starts on a page.
+
+    Raises:
+        NpuCardError: the host has too little.
+    """
+    try:
+        return files.allocate(size)
+    except OSError as error:
+        raise NpuCardError(
+            device, f"the host refused {size >> 20} MiB of memory: {error.strerror}"
+        ) from error
 
 
 def lost(device: str) -> NpuCardLostError:
@@ -83,7 +101,7 @@ def failed(
     device: str, what: str, address: int, done: int, wanted: int, error: OSError | None = None
 ) -> NpuCardError:
     """Return the error of a transfer that ended early; of `error`, or because nothing was moved."""
-    if error is not None and error.errno in _GONE:
+    if error is not None and error.errno in GONE:
         return lost(device)
     return NpuTransferError(device, what, address, done, wanted, error.errno if error is not None else None)
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.backends.board.descriptors import kept
 from echo_npu.backends.board.events import take_event
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.locking import lock_card
@@ -41,11 +42,11 @@ class UioTransport(Transport):
         self._files = files
         self._memory_file = memory_file
         with contextlib.ExitStack() as stack:
-            self._fd = opened(device, device, lambda: files.open(device))
-            stack.callback(files.close, self._fd)
-            lock_card(files, device, self._fd, stack)
-            self._memory = opened(device, memory_file, lambda: files.open(memory_file, synchronous=True))
-            stack.callback(files.close, self._memory)
+            self._fd = kept(files, opened(device, device, lambda: files.open(device)), stack)
+            lock_card(files, device, device, self._fd, stack)
+            memory = opened(device, memory_file, lambda: files.open(memory_file, synchronous=True))
+            self._memory = kept(files, memory, stack)
+            lock_card(files, device, memory_file, self._memory, stack)
             self._words = WordMap(self._window(registers))
             self._physical = self._checked_buffer()
             self._stack = stack.pop_all()
@@ -60,10 +61,14 @@ class UioTransport(Transport):
                 self.device,
                 f"its first map has {size} bytes: no register window of {WINDOW_BYTES} fits at {start}",
             )
+        # A map keeps its file open, in forked children too. So it is of another open file than the lock.
+        fd = opened(self.device, self.device, lambda: self._files.open(self.device))
         try:
-            view = self._files.map(self._fd, -(-end // PAGE) * PAGE, 0)
+            view = self._files.map(fd, -(-end // PAGE) * PAGE, 0)
         except (OSError, ValueError) as error:
             raise NpuCardError(self.device, f"its first map cannot be mapped: {error}") from error
+        finally:
+            self._files.close(fd)
         return view[start : start + (end - start) // 4 * 4]
 
     def _checked_buffer(self) -> int:

@@ -16,12 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from echo_npu.backends.board import vfio_calls as vfio
+from echo_npu.backends.board.descriptors import kept
 from echo_npu.backends.board.events import take_event
 from echo_npu.backends.board.files import SystemFiles
-from echo_npu.backends.board.transfers import WordFile, lost, move, opened, retried
+from echo_npu.backends.board.transfers import GONE, WordFile, allocated, lost, move, opened, retried
 from echo_npu.backends.board.transport import WINDOW_BYTES, Transport
 from echo_npu.backends.board.vfio_calls import VfioCall
-from echo_npu.errors import NpuCardBusyError, NpuCardError, NpuCardMissingError, NpuCardPermissionError
+from echo_npu.errors import (
+    NpuCardBusyError,
+    NpuCardError,
+    NpuCardLostError,
+    NpuCardMissingError,
+    NpuCardPermissionError,
+)
 from echo_npu.spec.memory_map import MEMORY_SIZE
 
 _CONTAINER: Final = "/dev/vfio/vfio"
@@ -43,10 +50,10 @@ class VfioTransport(Transport):
         iova: the address on the device's bus of the NPU's physical address 0.
 
     Raises:
-        NpuCardMissingError: no such PCI function, or it is in no IOMMU group.
+        NpuCardMissingError: no such PCI function, or it is in no IOMMU group, or vfio-pci does not have it.
         NpuCardPermissionError: so much memory may not be pinned.
         NpuCardBusyError: another process has the group.
-        NpuCardError: VFIO lacks something; else as `opened`.
+        NpuCardError: VFIO lacks something; else as `opened` and `allocated`.
     """
 
     def __init__(self, files: SystemFiles, device: str, bar: int, registers: int, iova: int) -> None:
@@ -56,20 +63,15 @@ class VfioTransport(Transport):
         with contextlib.ExitStack() as stack:
             group = self._open_group(stack)
             container = opened(device, _CONTAINER, lambda: files.open(_CONTAINER))
-            stack.callback(files.close, container)
+            self._container = kept(files, container, stack)
             self._join(container, group)
-            self._fd = self._call(
-                "the device", group, VfioCall.GROUP_GET_DEVICE_FD, bytearray(device.encode() + b"\0")
-            )
-            stack.callback(files.close, self._fd)
+            self._fd = kept(files, self._device_of(group), stack)
             window = self._region(bar, registers + WINDOW_BYTES) + registers
             self._config = self._region(vfio.PCI_CONFIG_REGION, _COMMAND + 2)
             # Calls, not a map: an access through a map would kill the process when the device has gone.
             self._words = WordFile(files, device, self._fd, window)
-            self._event = files.eventfd()
-            stack.callback(files.close, self._event)
-            self._container = container
-            self._memory = files.allocate(MEMORY_SIZE)
+            self._event = kept(files, opened(device, "an eventfd", files.eventfd), stack)
+            self._memory = allocated(files, device, MEMORY_SIZE)
             self._bytes = np.frombuffer(self._memory, np.uint8)
             self._resources = contextlib.ExitStack()
             self._stack = stack.pop_all()
@@ -88,10 +90,9 @@ class VfioTransport(Transport):
         except NpuCardError as error:
             # The kernel lets a group be open once, so this is the lock.
             if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EBUSY:
-                raise NpuCardBusyError(self.device, None) from None
+                raise NpuCardBusyError(self.device, None, path) from None
             raise
-        stack.callback(self._files.close, group)
-        return group
+        return kept(self._files, group, stack)
 
     def _join(self, container: int, group: int) -> None:
         version = self._call("the version of VFIO", container, VfioCall.GET_API_VERSION)
@@ -109,11 +110,20 @@ class VfioTransport(Transport):
         self._call("joining the container", group, VfioCall.GROUP_SET_CONTAINER, number)
         self._call("setting the IOMMU", container, VfioCall.SET_IOMMU, vfio.TYPE1V2_IOMMU)
 
+    def _device_of(self, group: int) -> int:
+        name = bytearray(self.device.encode() + b"\0")
+        try:
+            return self._call("the device", group, VfioCall.GROUP_GET_DEVICE_FD, name)
+        except NpuCardLostError:
+            raise NpuCardMissingError(
+                self.device, "its IOMMU group has no such device: is it bound to vfio-pci?"
+            ) from None
+
     def _call(self, what: str, fd: int, call: VfioCall, argument: bytearray | int = 0) -> int:
         try:
             return retried(lambda: self._files.ioctl(fd, call, argument))
         except OSError as error:
-            if error.errno in (errno.ENODEV, errno.ENXIO):
+            if error.errno in GONE:
                 raise lost(self.device) from None
             raise NpuCardError(self.device, f"VFIO refused {what}: {error.strerror}") from error
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from echo_npu.backends.board.descriptors import kept
 from echo_npu.backends.board.events import take_event
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.locking import lock_card
@@ -16,6 +17,7 @@ from echo_npu.backends.board.transfers import (
     PAGE,
     Move,
     WordFile,
+    allocated,
     chunk_size,
     move,
     opened,
@@ -34,7 +36,7 @@ class XdmaTransport(Transport):
         registers: offset of the register window in the card's BAR, bytes.
         memory_base: where device memory begins in the address space of the card's DMA engines.
 
-    Raises: as `opened` and `lock_card`.
+    Raises: as `opened`, `lock_card` and `allocated`.
     """
 
     def __init__(self, files: SystemFiles, device: str, registers: int, memory_base: int) -> None:
@@ -42,18 +44,17 @@ class XdmaTransport(Transport):
         self._files = files
         self._base = memory_base
         with contextlib.ExitStack() as stack:
-            user = opened(device, f"{device}_user", lambda: files.open(f"{device}_user"))
-            stack.callback(files.close, user)
-            lock_card(files, device, user, stack)
+            path = f"{device}_user"
+            user = kept(files, opened(device, path, lambda: files.open(path)), stack)
+            lock_card(files, device, path, user, stack)
             self._fds = {}
             for name, write in (("h2c_0", True), ("c2h_0", False), ("events_0", False)):
-                path = f"{device}_{name}"
-                fd = opened(device, path, lambda: files.open_stream(path, write=write))  # noqa: B023
-                stack.callback(files.close, fd)
-                self._fds[name] = fd
+                stream = f"{device}_{name}"
+                fd = opened(device, stream, lambda: files.open_stream(stream, write=write))  # noqa: B023
+                self._fds[name] = kept(files, fd, stack)
             self._words = WordFile(files, device, user, registers)
             # The driver demands that buffer and address are equally aligned, whatever the card's granularity.
-            self._buffer = files.allocate(CHUNK)
+            self._buffer = allocated(files, device, CHUNK)
             self._stack = stack.pop_all()
 
     def load(self, offset: int) -> int:

@@ -1,6 +1,7 @@
 """Cards in slots: the fpga backend, opened on a card over FUSE or over calls answered in this process."""
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,12 +11,20 @@ import echo_npu
 from echo_npu import Device
 from echo_npu.backends.base import Backend
 from echo_npu.backends.fpga import FpgaBackend
-from tests.boards.fuse import FuseMount
+from tests.boards.fuse import FuseMount, fuse_is_missing
 from tests.boards.hardware import HardwareBehind
 from tests.boards.xdma_card import NAMES, XdmaCalls, XdmaCard
 
 CLOCK_MHZ = 0.1
 """A million cycles without progress are ten seconds: simulated hardware is slow."""
+
+
+def shown_in(folder: Path) -> Path | None:
+    """Return a folder where files of a card can be shown; None, with a warning, on a machine without FUSE."""
+    if not (reason := fuse_is_missing(folder)):
+        return folder
+    warnings.warn(f"{reason}; the card is a stand-in that answers calls in this process", stacklevel=2)
+    return None
 
 
 class CardSlot:

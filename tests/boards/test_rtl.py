@@ -16,8 +16,7 @@ from echo_npu.models import run_model, tiny_layer
 from echo_npu.selftest import run_selftest
 from echo_npu.spec.status import State
 from tb.repository import ROOT
-from tests.boards.fuse import fuse_is_missing
-from tests.boards.slots import inserted
+from tests.boards.slots import inserted, shown_in
 
 pytestmark = pytest.mark.sim
 
@@ -27,7 +26,7 @@ CONFIG = "small"
 @pytest.fixture
 def place(tmp_path: Path) -> Path | None:
     """Where the device files are shown; None on a machine without FUSE."""
-    return None if fuse_is_missing(tmp_path) else tmp_path
+    return shown_in(tmp_path)
 
 
 def test_a_transformer_layer_has_the_bits_of_the_simulator(place: Path | None) -> None:
@@ -79,7 +78,9 @@ def test_a_card_that_was_left_in_the_middle_of_its_work(place: Path | None) -> N
     ("module", "chosen", "least"),
     [("ops", "", 50), ("simulation", "", 8), ("equality", "without and (programs or batch or registers)", 6)],
 )
-def test_tests_of_the_rtl_pass_through_a_card(module: str, chosen: str, least: int) -> None:
+def test_tests_of_the_rtl_pass_through_a_card(
+    place: Path | None, module: str, chosen: str, least: int
+) -> None:
     """A part of what `make test-boards` runs."""
     done = subprocess.run(
         [

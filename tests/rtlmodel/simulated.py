@@ -16,8 +16,7 @@ import pytest
 import echo_npu
 from echo_npu import Device
 from echo_npu.backends.rtlmodel import RtlmodelBackend
-from tests.boards.fuse import fuse_is_missing
-from tests.boards.slots import inserted
+from tests.boards.slots import inserted, shown_in
 
 _THROUGH = os.environ.get("ECHO_NPU_THROUGH", "")
 if _THROUGH not in ("", "fpga"):
@@ -43,14 +42,16 @@ def open_rtl(config: str, *, ring_slots: int | None = None, **options: Any) -> I
             yield device
         return
     backend = RtlmodelBackend.open(config, options)
-    with tempfile.TemporaryDirectory() as name:
-        folder = None if fuse_is_missing(Path(name)) else Path(name)
-        with inserted(backend, config, folder) as slot, slot.open(ring_slots=ring_slots) as device:
-            _behind[id(device)] = backend
-            try:
-                yield device
-            finally:
-                del _behind[id(device)]
+    with (
+        tempfile.TemporaryDirectory() as name,
+        inserted(backend, config, shown_in(Path(name))) as slot,
+        slot.open(ring_slots=ring_slots) as device,
+    ):
+        _behind[id(device)] = backend
+        try:
+            yield device
+        finally:
+            del _behind[id(device)]
 
 
 def backend_of(device: Device) -> RtlmodelBackend:

@@ -15,7 +15,6 @@ import echo_npu
 from echo_npu import Device
 from tb.committed_cycles import CommittedCycles
 from tests.arrays import elements, normal
-from tests.rtlmodel.simulated import open_rtl
 
 pytestmark = pytest.mark.sim
 
@@ -59,8 +58,8 @@ def run(npu: Device, load: Load) -> tuple[Result, int]:
 def devices() -> Iterator[dict[str, Device]]:
     """Both devices and the functional model, which is named `model`."""
     with (
-        open_rtl(CONFIGS[0]) as without,
-        open_rtl(CONFIGS[1]) as pipelined,
+        echo_npu.open("rtlmodel", config=CONFIGS[0]) as without,
+        echo_npu.open("rtlmodel", config=CONFIGS[1]) as pipelined,
         echo_npu.open("cmodel", config=CONFIGS[0]) as model,
     ):
         yield {**dict(zip(CONFIGS, (without, pipelined), strict=True)), "model": model}

@@ -38,7 +38,7 @@ from echo_npu.spec.status import State
 from echo_sim.config import LEGAL, MEMORY, NpuConfig, load_config
 from tests.boards.conftest import CONFIG
 from tests.boards.slots import CardSlot
-from tests.boards.working import refuses_after_close, works
+from tests.boards.working import in_a_child, refuses_after_close, works
 from tests.boards.xdma_card import NAMES, Hook, XdmaCalls
 from tests.refusals import refuses
 
@@ -166,6 +166,15 @@ def test_two_processes_on_one_card(slot: CardSlot) -> None:
         assert elsewhere() == str(os.getpid())
         works(npu)
     assert elsewhere() == "opened"
+
+
+@pytest.mark.parametrize("folder", ["fuse"], indirect=True)
+def test_a_forked_child_has_no_file_of_the_card(slot: CardSlot) -> None:
+    before = descriptors()
+    with slot.open() as npu:
+        assert descriptors() > before
+        assert in_a_child(lambda: descriptors() == before)
+        works(npu)
 
 
 def test_what_the_last_user_left_is_gone(slot: CardSlot) -> None:

@@ -182,10 +182,18 @@ def test_what_the_last_user_left_is_gone(slot: CardSlot) -> None:
     with slot.open() as npu:
         npu.limit(watchdog_cycles=5, protect_ring=True)
         npu.backend.write_reg(regs.AXI_PROT, 2)
+        npu.backend.write_reg(regs.RING_BASE, 0x1000_0000)
         npu.submit([echo_npu.NpuCommandPacket(0x66), nop_packet()])
     with slot.open() as npu:
-        kept = (regs.WATCHDOG, regs.GUARD_BASE, regs.GUARD_SIZE, regs.AXI_PROT, regs.RING_SIZE)
-        assert [npu.backend.read_reg(offset) for offset in kept] == [0] * 5
+        kept = (
+            regs.WATCHDOG,
+            regs.GUARD_BASE,
+            regs.GUARD_SIZE,
+            regs.AXI_PROT,
+            regs.RING_BASE,
+            regs.RING_SIZE,
+        )
+        assert [npu.backend.read_reg(offset) for offset in kept] == [0] * 6
         works(npu)
 
 

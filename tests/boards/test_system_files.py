@@ -142,6 +142,25 @@ def test_a_lock_holds_off_another_process(tmp_path: Path) -> None:
     FILES.close(second)
 
 
+def test_a_process_that_has_ended_is_not_named(tmp_path: Path) -> None:
+    """A child that another library has forked may have the lock still."""
+    path = tmp_path / "xdma0_user"
+    path.touch()
+    code = (
+        "import fcntl, os, sys\n"
+        f"file = open({str(path)!r}, 'r+')\n"
+        "fcntl.flock(file, fcntl.LOCK_EX)\n"
+        "if os.fork() == 0:\n    sys.stdin.read()"
+    )
+    fd = FILES.open(str(path))
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as parent:
+        parent.wait()
+        with pytest.raises(NpuCardBusyError, match="another process has") as caught:
+            lock_card(FILES, "card", str(path), fd, ExitStack())
+        assert caught.value.holder is None
+    FILES.close(fd)
+
+
 class LockedFiles(SystemFiles):
     """Files that another one has locked, on a host that does not tell who."""
 

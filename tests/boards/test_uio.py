@@ -295,6 +295,7 @@ def test_a_reset_that_takes_long(board: UioBoard, monkeypatch: pytest.MonkeyPatc
             npu.reset()
         assert time.monotonic() - began >= 0.5
         assert caught.value.cycles == 50_000_000
+        assert npu.backend.read_reg(regs.IRQ_ENABLE)  # a later wait needs it
         end = time.monotonic() + 0.3
 
         class UntilEnd(dict[int, int]):

@@ -36,6 +36,7 @@ class BurstSituation(Enum):
 
     OUTSIDE = "a burst outside of memory"
     PAGE_CROSSED = "a burst across the end of a page"
+    BYTE_CROSSED = "a burst of bytes whose last one lies behind the end of a page"
     RESERVED = "a burst of the reserved kind"
     WRAP_LENGTH = "a wrapping burst of a forbidden length"
     WRAP_UNALIGNED = "a wrapping burst that is not aligned"
@@ -44,6 +45,7 @@ class BurstSituation(Enum):
     FIXED_MOST = "a fixed burst of 16 beats"
     WRAP_MOST = "a wrapping burst of 16 beats"
     PAGE_END = "a burst of several beats up to the end of a page"
+    BYTES_END = "a burst of bytes up to the end of a page"
     MEMORY_END = "a burst up to the end of memory"
     UNALIGNED = "a burst that begins in the midst of a beat"
 
@@ -112,8 +114,8 @@ def draw_burst() -> Burst:
         burst = draw(page, LANES, IDS)
         return burst if burst.length <= 16 else Burst(axi_id, page, length, FULL_SIZE, BurstType.INCR)
     if choice < 0.6:  # up to the end of a page, or one beat more
-        more = random.random() < 0.3
-        return Burst(axi_id, page + PAGE - LANES * length, length + more, FULL_SIZE, BurstType.INCR)
+        more, size = random.random() < 0.3, random.randint(0, FULL_SIZE)
+        return Burst(axi_id, page + PAGE - (length << size), length + more, size, BurstType.INCR)
     if choice < 0.75:
         return Burst(
             axi_id, page + random.randrange(64), random.choice((16, 17)), FULL_SIZE, random.choice((0, 2))
@@ -152,14 +154,16 @@ class Direction:
         self.host.values.append(word)
         self.queued.append(burst)
         saw, step = self.bursts.saw, 1 << burst.size
+        end = burst.address // step * step + step * burst.length
         if reason := fault(burst):
             saw(reason)
+            saw(BurstSituation.BYTE_CROSSED, reason == BurstSituation.PAGE_CROSSED and end % PAGE == 1)
             return
-        end = burst.address // step * step + step * burst.length
         saw(BurstSituation.FIXED_MOST, burst.kind == BurstType.FIXED and burst.length == 16)
         saw(BurstSituation.WRAP_MOST, burst.kind == BurstType.WRAP and burst.length == 16)
         incr = burst.kind == BurstType.INCR
         saw(BurstSituation.PAGE_END, incr and burst.length > 1 and end % PAGE == 0)
+        saw(BurstSituation.BYTES_END, incr and burst.size == 0 and end % PAGE == 0)
         saw(BurstSituation.MEMORY_END, incr and end == MEMORY_END)
         saw(BurstSituation.UNALIGNED, burst.address % step)
 

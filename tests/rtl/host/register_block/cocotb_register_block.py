@@ -5,7 +5,7 @@ import random
 
 import cocotb
 from cocotb.handle import SimHandleBase
-from cocotb.triggers import ClockCycles, ReadOnly, RisingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster, AxiResp
 
 from echo_npu.spec import registers as regs
@@ -394,6 +394,25 @@ async def events_at_rest(dut: SimHandleBase) -> None:
         assert not dut.irq_o.value
         await at_rest(name)
         assert dut.irq_o.value, name
+
+
+@cocotb.test(timeout_time=5, timeout_unit="ms")
+async def clocks_behind_an_event(dut: SimHandleBase) -> None:
+    """The registers' clock runs with an event and for seven clocks more."""
+    testbench = RegisterBlockTestbench(dut)
+    await testbench.start()
+    for name in ("irq_done_i", "ring_tail_set_i"):
+        await ClockCycles(dut.clk_i, REST)
+        await FallingEdge(dut.clk_i)
+        getattr(dut, name).value = 1
+        await FallingEdge(dut.clk_i)
+        getattr(dut, name).value = 0
+        behind = []
+        for _ in range(REST):
+            await RisingEdge(dut.clk_i)
+            await ReadOnly()
+            behind.append(bool(dut.regs_clk.value))
+        assert behind == [True] * 7 + [False] * (REST - 7), name
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")

@@ -101,6 +101,8 @@ async def random_traffic(dut: Any) -> None:
             assert int(dut.index_o.value) == index
             expected, written = front.line(index)
             assert int(dut.data_o.value) & written == expected
+        else:
+            assert int(dut.data_o.value) == 0, "what is behind an empty buffer toggles"
         situations.saw(TileBufferSituation.FULL, complete == BLOCKS)
         situations.saw(TileBufferSituation.FULL_SOON, last and not may_write)
         situations.saw(TileBufferSituation.PARTLY, not front.complete and front.rows and readable == EARLY)

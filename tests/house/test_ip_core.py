@@ -90,6 +90,16 @@ def test_fusesoc_finds_a_fault(tree: Path) -> None:
     assert "never_read" in result.stdout
 
 
+def test_fusesoc_simulates_the_core(tmp_path: Path) -> None:
+    """The testbench passes; one that expects a wrong bit ends with an error. The simulator is built once."""
+    result = fusesoc.run("sim", build=tmp_path)
+    assert result.returncode == 0, result.stdout
+    assert "PASS" in result.stdout
+    spoilt = fusesoc.run("sim", "--spoil", build=tmp_path)
+    assert spoilt.returncode != 0, spoilt.stdout
+    assert "FAIL" in spoilt.stdout
+
+
 class Interpreter:
     """A Tcl interpreter in which every command that Tcl lacks is recorded, and answers with its own words."""
 

@@ -43,16 +43,17 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     done([sys.executable, "-m", "venv", str(folder / "venv")], folder)
     held = {name.removeprefix("echo_sim/") for name in zipfile.ZipFile(wheel).namelist()}
     assert {name for name in held if name.startswith("rtl/")} == {f for f in files if f.startswith("rtl/")}
-    python = str(folder / "venv" / "bin" / "python")
-    constraint = ["--constraint", str(ROOT / "requirements.lock")]
-    done([python, *pip, "install", *constraint, f"{wheel}[sim]"], folder)
-    empty = folder / "empty"
-    empty.mkdir()
+    # With PYTHONPATH, pip would find the package of the repository, and install nothing.
     kept = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("ECHO_NPU", "PYTHON", "COCOTB", "MAKE", "MFLAGS", "VIRTUAL_ENV", "XDG_"))
     }
+    python = str(folder / "venv" / "bin" / "python")
+    constraint = ["--constraint", str(ROOT / "requirements.lock")]
+    done([python, *pip, "install", *constraint, f"{wheel}[sim]"], folder, kept)
+    empty = folder / "empty"
+    empty.mkdir()
     environment = kept | {"HOME": str(folder / "home"), "XDG_CACHE_HOME": str(folder / "cache")}
     return folder / "venv" / "bin" / "echo-npu", environment, empty
 

@@ -23,10 +23,11 @@ from scripts.synth import report
 from scripts.synth.arguments import SingleModule, names, single_module, tell
 from scripts.synth.blocks import Block
 from scripts.synth.flow import TARGETS, elaborate, elaborate_module
+from scripts.synth.kept_columns import with_kept_columns
 from scripts.synth.liberty import Library, read_library
 from scripts.synth.measure import MeasuredBlock, measure, selected
 from scripts.synth.status import status_of
-from spec.marked_page import marks, replace_part
+from spec.marked_page import generated_part, marks, replace_part
 from tb.repository import ROOT
 from tb.revision import revision
 
@@ -74,7 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, help="write the results to this file")
     parser.add_argument("--html", type=Path, default=HTML, help=f"the report; default: {HTML}")
-    parser.add_argument("--update", action="store_true", help="write the table of docs/silicon.md")
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="write the table of docs/silicon.md; columns of other targets stay as they are",
+    )
     return parser
 
 
@@ -180,7 +185,8 @@ def _write(
         lines = report.markdown(*each)
         print(f"{config}:", *lines, sep="\n")
         if options.update:
-            replace_part(report.PAGE, report.command(config), lines)
+            before = generated_part(report.PAGE, report.command(config))
+            replace_part(report.PAGE, report.command(config), with_kept_columns(lines, before, each[1]))
     print(f"report: {options.html}")
 
 

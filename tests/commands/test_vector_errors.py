@@ -323,7 +323,7 @@ async def test_accepted_commands(tb: NpuTestbench, via: Path) -> None:
 
 @npu_test(via=["window", "ring"])
 async def test_what_is_not_enabled_is_ignored(tb: NpuTestbench, via: Path) -> None:
-    """Address and descriptor of a stream that is not enabled may hold anything but the bit `enable`."""
+    """Address and descriptor of a stream whose bit `enable` is clear may hold anything."""
     await prepare(tb)
     await load(tb, NUMBERED, ENTRY)
     anything = (0, 0xFFFF_FFFF, 0xAAAA_AAAA, 0x5555_5555, tb.random.getrandbits(32))

@@ -45,13 +45,14 @@ module block_converter
   logic [30:0] most_q, most;
   logic block_end;
 
+  // The greatest value of a beat is at the root of a tree: a chain through eight values would be a longest path.
+  logic [2*Words-1:1][30:0] greatest;
   always_comb begin
-    most = (beat_q == '0) ? '0 : most_q;
-    if (valid_i) begin
-      for (int unsigned w = 0; w < Words; w++) begin
-        if (data_i[w*32+:31] > most) most = data_i[w*32+:31];
-      end
-    end
+    greatest = '0;
+    for (int unsigned w = 0; w < Words; w++) greatest[Words+w] = data_i[w*32+:31];
+    for (int unsigned n = Words - 1; n > 0; n--)
+      greatest[n] = (greatest[2*n] > greatest[2*n+1]) ? greatest[2*n] : greatest[2*n+1];
+    most = (beat_q != '0 && most_q > greatest[1]) ? most_q : greatest[1];
   end
   assign block_end = valid_i && beat_q == BeatBits'(Beats - 1);
 

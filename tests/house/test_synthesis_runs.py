@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +148,8 @@ def test_a_working_folder_goes_after_an_error(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys, time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from scripts.synth.working import working_folder
 with working_folder(Path(sys.argv[1])) as folder:
@@ -155,31 +159,29 @@ with working_folder(Path(sys.argv[1])) as folder:
 """
 
 
-def test_another_process_has_another_folder_and_leaves_nothing_for_long(tmp_path: Path) -> None:
-    """Two processes at once share no folder; what a killed one leaves goes when the next one begins."""
-    work = tmp_path / "work"
+@contextmanager
+def held_elsewhere(work: Path) -> Iterator[Path]:
+    """Give the folder that another process holds; the process is killed at the end."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(work)], stdout=subprocess.PIPE, text=True
     ) as other:
         try:
             assert other.stdout is not None
-            theirs = Path(other.stdout.readline().strip())
-            with working_folder(work) as ours:
-                assert not ours.is_relative_to(theirs.parent)
-                assert not theirs.is_relative_to(ours.parent)
-                assert (theirs / "rubbish").exists()
+            yield Path(other.stdout.readline().strip())
         finally:
             other.kill()
+
+
+def test_another_process_has_another_folder_and_leaves_nothing_for_long(tmp_path: Path) -> None:
+    """Two processes at once share no folder; what a killed one leaves goes when the next one begins."""
+    work = tmp_path / "work"
+    with held_elsewhere(work) as theirs, working_folder(work) as ours:
+        assert not ours.is_relative_to(theirs.parent)
+        assert not theirs.is_relative_to(ours.parent)
+        assert (theirs / "rubbish").exists()
     assert (theirs / "rubbish").exists()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(work)], stdout=subprocess.PIPE, text=True
-    ) as next_one:
-        try:
-            assert next_one.stdout is not None
-            folder = Path(next_one.stdout.readline().strip())
-            assert files_below(work) == [folder / "rubbish"]
-        finally:
-            next_one.kill()
+    with held_elsewhere(work) as folder:
+        assert files_below(work) == [folder / "rubbish"]
 
 
 def test_runs_of_one_block_do_not_meet(blocks: dict[str, Block], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,6 +254,8 @@ def test_a_folder_that_cannot_be_written_is_an_error(
 
 INTERRUPTED_COMMAND = """
 import signal, sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from scripts import place
 from scripts.synth import __main__ as synth, flow, tools

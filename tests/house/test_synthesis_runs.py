@@ -272,6 +272,7 @@ sys.exit({"synth": synth, "place": place}[name].main([*arguments, "--module", "l
 """
 
 
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(
     ("name", "arguments"), [("synth", ["--target", "gates"]), ("place", [])], ids=["synth", "place"]
 )

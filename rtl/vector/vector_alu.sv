@@ -58,8 +58,9 @@ module vector_alu
   typedef logic [31:0] vector_t [Lanes];
 
   // ---- maps over the lanes ----------------------------------------------------------------
-  function automatic vector_t map_fma(input vector_t a, input vector_t b, input vector_t c, input vector_t power);
-    for (int unsigned l = 0; l < Lanes; l++) map_fma[l] = alu_fma(a[l], b[l], c[l], power[l]);
+  function automatic vector_t map_fma(input vector_t a, input vector_t b, input vector_t c, input logic scaled,
+                                      input vector_t power);
+    for (int unsigned l = 0; l < Lanes; l++) map_fma[l] = alu_fma(a[l], b[l], c[l], scaled, power[l]);
   endfunction
   function automatic vector_t map_min(input vector_t a, input vector_t b);
     for (int unsigned l = 0; l < Lanes; l++) map_min[l] = alu_min(a[l], b[l]);
@@ -193,7 +194,7 @@ module vector_alu
     AddNothing
   } addend_e;
 
-  vector_t factor_a, factor_b, addend, exponent;
+  vector_t factor_a, factor_b, addend;
   vop_e coming;
   addend_e addend_q;
   logic scales_q, multiplies_q, flip_a_q, flip_addend_q;
@@ -214,7 +215,6 @@ module vector_alu
   for (genvar l = 0; l < Lanes; l++) begin : g_multiply_add
     assign factor_a[l] = lanes_a[l] ^ (flip_a_q ? SignBit : 32'd0);
     assign factor_b[l] = multiplies_q ? lanes_b[l] : One;
-    assign exponent[l] = scales_q ? lanes_b[l] : '0;
     always_comb begin
       unique case (addend_q)
         AddC:           addend[l] = lanes_c[l];
@@ -267,7 +267,7 @@ module vector_alu
       else
         unique case (opcode)
           VopAdd, VopFoldAdd, VopSub, VopMul, VopScale, VopFma, VopFnma, VopFms:
-          if (!Pipeline) first_q <= keep(map_fma(factor_a, factor_b, addend, exponent), accumulator, at_work_q);
+          if (!Pipeline) first_q <= keep(map_fma(factor_a, factor_b, addend, scales_q, lanes_b), accumulator, at_work_q);
           VopMin, VopFoldMin: first_q <= keep(map_min(lanes_a, second), accumulator, at_work_q);
           VopMax, VopFoldMax: first_q <= keep(map_max(lanes_a, second), accumulator, at_work_q);
           VopCmpEq, VopCmpLt, VopCmpLe, VopCmpUn, VopIcmpEq, VopIcmpLt: first_q <= map_compare(lanes_a, lanes_b, compare);
@@ -319,11 +319,11 @@ module vector_alu
     vector_t exp_sum_q, sign_q;
     flags_t infinite_q, nan_q;
 
-    function automatic void fma_begin(input vector_t a, input vector_t b, input vector_t c, input vector_t power,
-                                      output wide_t sum, output vector_t exp_sum, output vector_t sign,
+    function automatic void fma_begin(input vector_t a, input vector_t b, input vector_t c, input logic scaled,
+                                      input vector_t power, output wide_t sum, output vector_t exp_sum, output vector_t sign,
                                       output flags_t infinite, output flags_t nan);
       for (int unsigned l = 0; l < Lanes; l++)
-        alu_fma_begin(a[l], b[l], c[l], power[l], sum[l], exp_sum[l], sign[l], infinite[l], nan[l]);
+        alu_fma_begin(a[l], b[l], c[l], scaled, power[l], sum[l], exp_sum[l], sign[l], infinite[l], nan[l]);
     endfunction
     function automatic vector_t fma_end(input wide_t sum, input vector_t exp_sum, input vector_t sign,
                                         input flags_t infinite, input flags_t nan);
@@ -344,7 +344,7 @@ module vector_alu
         wide_t sum;
         vector_t exp_sum, sign;
         flags_t infinite, nan;
-        fma_begin(factor_a, factor_b, addend, exponent, sum, exp_sum, sign, infinite, nan);
+        fma_begin(factor_a, factor_b, addend, scales_q, lanes_b, sum, exp_sum, sign, infinite, nan);
         sum_q      <= sum;
         exp_sum_q  <= exp_sum;
         sign_q     <= sign;

@@ -38,6 +38,9 @@ package vector_alu_pkg;
   localparam fp32_t SignBit = 32'h8000_0000;
   // Exponents of a multiply-add carry this offset on top of the format's own, so that they stay positive.
   localparam logic [31:0] FmaOffset = 32'd2048;
+  // The bits that an exponent of a product or an addend with that offset has, 900 to 3455. Without its zeros above them
+  // every difference of two would be as long a carry as that of words.
+  localparam logic [31:0] FmaExponents = 32'd4095;
 
   // Bits 31:0: a nonzero number moved left until its leading one is bit 31.
   // Bits 63:32: the number of places.
@@ -62,16 +65,18 @@ package vector_alu_pkg;
     return {places, moved};
   endfunction
 
-  // a * b * 2^exponent + c, neither normalized nor rounded: the absolute sum, and the exponent of its bit 62. It is
-  // infinite or NaN where the last two outputs say so. exponent is an int32, and 0 where a and b are both subnormal.
-  function automatic void alu_fma_begin(input fp32_t a, input fp32_t b, input fp32_t c, input fp32_t exponent,
-                                        output logic [63:0] sum, output logic [31:0] exp_sum, output logic [31:0] sign,
-                                        output logic infinite, output logic nan);
-    // Exponents of more than eleven bits all give the same result, which is that of the greatest or the least of these.
-    localparam logic [31:0] Greatest = 32'd1023, Least = 32'hFFFF_FC00;
-    logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale, beyond, shift;
+  // a * b + c, neither normalized nor rounded: the absolute sum, and the exponent of its bit 62. It is infinite or NaN
+  // where the last two outputs say so. With scaled it is a * 2^exponent + c of an int32, and b is 1.
+  function automatic void alu_fma_begin(input fp32_t a, input fp32_t b, input fp32_t c, input logic scaled,
+                                        input fp32_t exponent, output logic [63:0] sum, output logic [31:0] exp_sum,
+                                        output logic [31:0] sign, output logic infinite, output logic nan);
+    // What makes the exponent of a product: the exponents of the format carry 127 each, and bit 62 is one place above
+    // the leading one of the least product.
+    localparam logic [31:0] FactorOffset = FmaOffset - 32'd126, ScaleOffset = FactorOffset + 32'd127;
+    logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale, beyond, above,
+                 below, shift;
     logic [63:0] product, addend, greater, lesser, lost;
-    logic swap, subtract, negative, infinite_p, infinite_c, zero_p;
+    logic swap, far, subtract, negative, infinite_p, infinite_c, zero_p;
 
     abs_a  = a & 32'h7FFF_FFFF;
     abs_b  = b & 32'h7FFF_FFFF;
@@ -85,20 +90,21 @@ package vector_alu_pkg;
     sig_a = (a & 32'h007F_FFFF) | ((exp_a != 0) ? 32'h0080_0000 : 32'h0);
     sig_b = (b & 32'h007F_FFFF) | ((exp_b != 0) ? 32'h0080_0000 : 32'h0);
     sig_c = (c & 32'h007F_FFFF) | ((exp_c != 0) ? 32'h0080_0000 : 32'h0);
-    exp_a = exp_a + ((exp_a == 0) ? 32'd1 : 32'd0);
-    exp_b = exp_b + ((exp_b == 0) ? 32'd1 : 32'd0);
-    exp_c = exp_c + ((exp_c == 0) ? 32'd1 : 32'd0) + FmaOffset;
+    exp_a = exp_a | ((exp_a == 0) ? 32'd1 : 32'd0);
+    exp_b = (exp_b == 0) ? (FactorOffset + 32'd1) : (exp_b + FactorOffset);
+    exp_c = exp_c | ((exp_c == 0) ? 32'd1 : 32'd0) | FmaOffset;
 
     beyond = exponent >> 10;
-    scale  = ((exponent & SignBit) != 0) ? Least : Greatest;
-    scale  = (beyond == 0 || beyond == 32'h003F_FFFF) ? exponent : scale;
+    scale  = ((exponent & SignBit) != 0) ? (ScaleOffset - 32'd1024) : (ScaleOffset + 32'd1023);
+    scale  = (beyond == 0 || beyond == 32'h003F_FFFF) ? ((exponent + ScaleOffset) & FmaExponents) : scale;
+    exp_b  = scaled ? scale : exp_b;
 
     // Both operands have their leading one at bit 61 or below, and exp_p and exp_c are the exponents of that bit. A
     // product of two normal numbers has it at bit 61 or 60, one with a subnormal number up to 23 places lower: it need
     // not move up, as its last bit is bit 14. The product of two subnormal numbers is below half of the least number.
     zero_p  = sig_a == 0 || sig_b == 0;
     product = (64'(sig_a) * 64'(sig_b)) << 14;
-    exp_p   = exp_a + exp_b + scale + (FmaOffset - 32'd126);
+    exp_p   = exp_a + exp_b;
     addend  = 64'(sig_c) << 38;
 
     // The operand with the smaller exponent moves right; the bits that it loses stay as a sticky bit. An addend that
@@ -106,13 +112,17 @@ package vector_alu_pkg;
     // A product that loses bits has moved by 15 places or more, to bit 46 or below. So the difference has its leading
     // one at bit 36 or above, and rounding needs 26 bits. Where the greater operand is a subnormal addend, no bit below
     // its last one survives rounding.
-    swap     = zero_p || exp_c > exp_p;
+    // The two distances, of -1403 to 1406, do not wait for exp_p. A zero moves anywhere.
+    above    = exp_a - exp_c + exp_b;
+    below    = exp_c - exp_a - exp_b;
+    swap     = zero_p || above[11];
     greater  = swap ? addend : product;
     lesser   = swap ? product : addend;
-    shift    = swap ? (exp_c - exp_p) : (exp_p - exp_c);
-    shift    = (shift > 32'd63) ? 32'd63 : shift;
-    lost     = (lesser << (32'd63 - shift)) << 1;
-    lesser   = (lesser >> shift) | ((lost != 0) ? 64'd1 : 64'd0);
+    shift    = (swap ? below : above) & 32'd2047;
+    far      = shift > 32'd63;
+    shift    = shift & 32'd63;
+    lost     = far ? lesser : ((lesser << (32'd63 - shift)) << 1);
+    lesser   = (far ? 64'd0 : (lesser >> shift)) | ((lost != 0) ? 64'd1 : 64'd0);
     subtract = sign_p != sign_c;
     negative = subtract && greater < lesser;
     sum      = subtract ? (negative ? (lesser - greater) : (greater - lesser)) : (greater + lesser);
@@ -132,30 +142,32 @@ package vector_alu_pkg;
   // The float32 of what alu_fma_begin has added.
   function automatic fp32_t alu_fma_end(input logic [63:0] added, input logic [31:0] exp_added, input logic [31:0] sign,
                                         input logic infinite, input logic nan);
-    logic [31:0] exponent, result, top, sticky, shift, mantissa, round;
+    logic [31:0] exponent, result, top, sticky, shift, places, mantissa, round;
     logic [63:0] sum;
+    logic zeros;
 
     // The leading one moves to bit 62.
-    sum      = added;
-    exponent = exp_added;
-    shift    = (sum[62:31] == 0) ? 32'd32 : 32'd0;
-    sum      = sum << shift;
-    exponent = exponent - shift;
-    shift    = (sum[62:47] == 0) ? 32'd16 : 32'd0;
-    sum      = sum << shift;
-    exponent = exponent - shift;
-    shift    = (sum[62:55] == 0) ? 32'd8 : 32'd0;
-    sum      = sum << shift;
-    exponent = exponent - shift;
-    shift    = (sum[62:59] == 0) ? 32'd4 : 32'd0;
-    sum      = sum << shift;
-    exponent = exponent - shift;
-    shift    = (sum[62:61] == 0) ? 32'd2 : 32'd0;
-    sum      = sum << shift;
-    exponent = exponent - shift;
-    shift    = (sum[62] == 0) ? 32'd1 : 32'd0;
-    sum      = sum << shift;
-    exponent = exponent - shift;
+    sum    = added;
+    zeros  = sum[62:31] == 0;
+    shift  = (zeros ? sum[30:15] == 0 : sum[62:47] == 0) ? 32'd16 : 32'd0;  // does not wait for the other move
+    places = zeros ? 32'd32 : 32'd0;
+    sum    = sum << places;
+    sum    = sum << shift;
+    places = places | shift;
+    shift  = (sum[62:55] == 0) ? 32'd8 : 32'd0;
+    sum    = sum << shift;
+    places = places | shift;
+    shift  = (sum[62:59] == 0) ? 32'd4 : 32'd0;
+    sum    = sum << shift;
+    places = places | shift;
+    shift  = (sum[62:61] == 0) ? 32'd2 : 32'd0;
+    sum    = sum << shift;
+    places = places | shift;
+    shift  = (sum[62] == 0) ? 32'd1 : 32'd0;
+    sum    = sum << shift;
+    places = places | shift;
+
+    exponent = (exp_added - places) & FmaExponents;
 
     // 24 bits to keep, a guard bit, one below it, the rest in a sticky bit.
     top    = 32'(sum >> 37) & 32'h03FF_FFFF;
@@ -176,13 +188,14 @@ package vector_alu_pkg;
     return nan ? CanonicalNan : (result | sign);
   endfunction
 
-  // a * b * 2^exponent + c, rounded once; exponent is an int32, and 0 where a and b are both subnormal. The other
-  // sums and products are cases of it: c = -0 gives the bare product.
-  function automatic fp32_t alu_fma(input fp32_t a, input fp32_t b, input fp32_t c, input fp32_t exponent);
+  // a * b + c, rounded once; with scaled a * 2^exponent + c of an int32, and b is 1. The other sums and products are
+  // cases of it: c = -0 gives the bare product.
+  function automatic fp32_t alu_fma(input fp32_t a, input fp32_t b, input fp32_t c, input logic scaled,
+                                    input fp32_t exponent);
     logic [63:0] sum;
     logic [31:0] exp_sum, sign;
     logic infinite, nan;
-    alu_fma_begin(a, b, c, exponent, sum, exp_sum, sign, infinite, nan);
+    alu_fma_begin(a, b, c, scaled, exponent, sum, exp_sum, sign, infinite, nan);
     return alu_fma_end(sum, exp_sum, sign, infinite, nan);
   endfunction
 

@@ -87,15 +87,13 @@ float round_exact(bool negative, unsigned __int128 magnitude, int exponent) {
     return negative ? -size : size;
 }
 
-// a * b * 2^scale + c for finite operands, by exact integers.
-float scaled_fma(float x, float y, float z, int places) {
-    int exponent_x, exponent_y, exponent_z;
-    int64_t fraction_x = static_cast<int64_t>(std::ldexp(std::frexp(x, &exponent_x), 24));
-    int64_t fraction_y = static_cast<int64_t>(std::ldexp(std::frexp(y, &exponent_y), 24));
-    __int128 product = static_cast<__int128>(fraction_x) * fraction_y;
+// a * 2^scale + c for finite operands, by exact integers.
+float scaled_fma(float x, float z, int places) {
+    int exponent_x, exponent_z;
+    __int128 product = static_cast<__int128>(std::ldexp(std::frexp(x, &exponent_x), 24));
     __int128 addend = static_cast<__int128>(std::ldexp(std::frexp(z, &exponent_z), 24));
-    if (product == 0) return (std::signbit(x) != std::signbit(y) ? -0.0f : 0.0f) + z;
-    int exponent_p = exponent_x + exponent_y - 48 + (places > 2000 ? 2000 : places < -2000 ? -2000 : places);
+    if (product == 0) return x + z;
+    int exponent_p = exponent_x - 24 + (places > 2000 ? 2000 : places < -2000 ? -2000 : places);
     exponent_z -= 24;
     if (addend == 0) exponent_z = exponent_p;
     // Further apart than 76 places the lesser one is only a direction.
@@ -172,8 +170,8 @@ uint32_t expected(int opcode) {
         case 0x05: return canonical(std::fma(x, y, -z));
         case 0x06: return canonical(static_cast<float>(std::ldexp(static_cast<double>(x), scale)));
         case kScaledFma:
-            if (!std::isfinite(x) || !std::isfinite(y) || !std::isfinite(z)) return canonical(std::fma(x, y, z));
-            return canonical(scaled_fma(x, y, z, scale));
+            if (!std::isfinite(x) || !std::isfinite(z)) return canonical(x + z);
+            return canonical(scaled_fma(x, z, scale));
         case 0x08: return nan ? 0x7FC00000u : below(x, y) ? a : b;
         case 0x09: return nan ? 0x7FC00000u : below(x, y) ? b : a;
         case 0x0A: return mask(x == y);
@@ -248,17 +246,18 @@ void draw_operands() {
             b = value(118 + static_cast<int>(draw() % 18));
             break;
     }
-    int product = static_cast<int>(a >> 23 & 0xFF) + static_cast<int>(b >> 23 & 0xFF) - 127;
+    int exponent_a = static_cast<int>(a >> 23 & 0xFF);
+    int product = exponent_a + static_cast<int>(b >> 23 & 0xFF) - 127;
     scale = static_cast<int32_t>(draw() % 4 ? draw_near(40) : draw_near(600));
     switch (r >> 16 & 3) {
         case 0: c = value(product + draw_near(80)); break;      // the product's size
-        case 1: c = value(product + scale + draw_near(3)); break;  // the scaled product's
+        case 1: c = value(exponent_a + scale + draw_near(3)); break;  // the scaled operand's
         case 2:  // the product's negative but for its last places
             c = (raw(as_float(a) * as_float(b)) ^ 0x80000000u) + static_cast<uint32_t>(draw_near(2));
             break;
         default: c = value(static_cast<int>(draw() % 255)); break;
     }
-    if (r >> 18 & 1) scale = static_cast<int>(c >> 23 & 0xFF) - product + draw_near(50);
+    if (r >> 18 & 1) scale = static_cast<int>(c >> 23 & 0xFF) - exponent_a + draw_near(50);
 }
 
 }  // namespace

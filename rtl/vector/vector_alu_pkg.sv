@@ -70,13 +70,13 @@ package vector_alu_pkg;
   function automatic void alu_fma_begin(input fp32_t a, input fp32_t b, input fp32_t c, input logic scaled,
                                         input fp32_t exponent, output logic [63:0] sum, output logic [31:0] exp_sum,
                                         output logic [31:0] sign, output logic infinite, output logic nan);
-    // What makes the exponent of a product: the exponents of the format carry 127 each, and bit 62 is one place above
-    // the leading one of the least product.
+    // A factor's exponent carries the product's offset: the format's exponents have 127 each, and the leading one of
+    // 1 * 1 is one place below that of an addend of 1.
     localparam logic [31:0] FactorOffset = FmaOffset - 32'd126, ScaleOffset = FactorOffset + 32'd127;
     logic [31:0] abs_a, abs_b, abs_c, sign_p, sign_c, exp_a, exp_b, exp_c, exp_p, sig_a, sig_b, sig_c, scale, beyond, above,
                  below, shift;
     logic [63:0] product, addend, greater, lesser, lost;
-    logic swap, far, subtract, negative, infinite_p, infinite_c, zero_p;
+    logic swap, subtract, negative, infinite_p, infinite_c, zero_p;
 
     abs_a  = a & 32'h7FFF_FFFF;
     abs_b  = b & 32'h7FFF_FFFF;
@@ -94,7 +94,7 @@ package vector_alu_pkg;
     exp_b = (exp_b == 0) ? (FactorOffset + 32'd1) : (exp_b + FactorOffset);
     exp_c = exp_c | ((exp_c == 0) ? 32'd1 : 32'd0) | FmaOffset;
 
-    beyond = exponent >> 10;
+    beyond = exponent >> 10;  // scales of more than eleven bits give what the greatest or the least of these does
     scale  = ((exponent & SignBit) != 0) ? (ScaleOffset - 32'd1024) : (ScaleOffset + 32'd1023);
     scale  = (beyond == 0 || beyond == 32'h003F_FFFF) ? ((exponent + ScaleOffset) & FmaExponents) : scale;
     exp_b  = scaled ? scale : exp_b;
@@ -115,14 +115,13 @@ package vector_alu_pkg;
     // The two distances, of -1403 to 1406, do not wait for exp_p. A zero moves anywhere.
     above    = exp_a - exp_c + exp_b;
     below    = exp_c - exp_a - exp_b;
-    swap     = zero_p || above[11];
+    swap     = zero_p || (above & 32'd2048) != 0;
     greater  = swap ? addend : product;
     lesser   = swap ? product : addend;
     shift    = (swap ? below : above) & 32'd2047;
-    far      = shift > 32'd63;
-    shift    = shift & 32'd63;
-    lost     = far ? lesser : ((lesser << (32'd63 - shift)) << 1);
-    lesser   = (far ? 64'd0 : (lesser >> shift)) | ((lost != 0) ? 64'd1 : 64'd0);
+    shift    = (shift > 32'd63) ? 32'd63 : shift;
+    lost     = (lesser << (32'd63 - shift)) << 1;
+    lesser   = (lesser >> shift) | ((lost != 0) ? 64'd1 : 64'd0);
     subtract = sign_p != sign_c;
     negative = subtract && greater < lesser;
     sum      = subtract ? (negative ? (lesser - greater) : (greater - lesser)) : (greater + lesser);

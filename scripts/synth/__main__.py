@@ -43,11 +43,17 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--config", default="small,default", help="configurations, divided by commas")
+    parser.add_argument(
+        "--config",
+        type=names,
+        action="extend",
+        help="configurations, divided by commas; repeatable; default: small,default",
+    )
     parser.add_argument(
         "--block",
-        default="",
-        help="modules or instances, divided by commas, with what they contain; default: all",
+        type=names,
+        action="extend",
+        help="modules or instances, divided by commas, with what they contain; repeatable; default: all",
     )
     parser.add_argument(
         "--module",
@@ -59,9 +65,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--target",
-        default="",
-        help=f"some of {','.join(TARGETS)}, divided by commas; default: osu018 (without the library: gates),"
-        " ecp5 and xilinx",
+        type=names,
+        action="extend",
+        help=f"some of {','.join(TARGETS)}, divided by commas; repeatable; default: osu018 (without the"
+        " library: gates), ecp5 and xilinx",
     )
     parser.add_argument(
         "--liberty",
@@ -93,8 +100,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry point; returns the process's exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    options.config = options.config or ["small", "default"]
     liberty = _library(options.liberty)
-    targets = names(options.target) or ["osu018" if liberty else "gates", "ecp5", "xilinx"]
+    targets = options.target or ["osu018" if liberty else "gates", "ecp5", "xilinx"]
     if unknown := [name for name in targets if name not in TARGETS]:
         parser.error(f"no target {', '.join(unknown)}: name some of {', '.join(TARGETS)}")
     if "osu018" in targets and liberty is None:
@@ -105,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.block or options.module:
             parser.error("--update writes a table of all blocks, so it takes no --block and no --module")
         page = report.PAGE.read_text(encoding="utf-8")
-        for name in names(options.config):
+        for name in options.config:
             if marks(report.command(name))[0] not in page:
                 parser.error(f"{report.PAGE.name} has no table of the configuration {name}")
     return status_of(lambda: _run(targets, liberty, options))
@@ -113,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(targets: Sequence[str], liberty: Path | None, options: argparse.Namespace) -> int:
     library = read_library(liberty) if liberty and "osu018" in targets else None
-    tops: list[SingleModule | NpuConfig] = [load_config(name) for name in names(options.config)]
+    tops: list[SingleModule | NpuConfig] = [load_config(name) for name in options.config]
     measured = {}
     for top in [options.module] if options.module else tops:
         tell(f"{top.name}: elaborating")
@@ -121,7 +129,7 @@ def _run(targets: Sequence[str], liberty: Path | None, options: argparse.Namespa
             parts = elaborate_module(top.name, top.parameters, options.files)
         else:
             parts = elaborate(top)
-        blocks = selected(parts, names(options.block))
+        blocks = selected(parts, options.block or [])
         measured[top.name] = blocks, _measure(blocks, targets, liberty, library, options)
     _write(measured, liberty if library else None, options)
     missing = [

@@ -310,6 +310,7 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.setattr(command, "INSTALLED", Path("/nowhere/osu018.lib"))
     for arguments, words in (
         (["--target", "silk"], "no target silk"),
+        (["--target", "silk", "--target", "gates"], "no target silk"),
         (["--target", "osu018"], "needs its library"),
         (["--timeout", "0"], "'0': it must be a number"),
         (["--files", "other.f"], "--files takes --module"),

@@ -38,7 +38,7 @@ package vector_alu_pkg;
   localparam fp32_t SignBit = 32'h8000_0000;
   // Exponents of a multiply-add carry this offset on top of the format's own, so that they stay positive.
   localparam logic [31:0] FmaOffset = 32'd2048;
-  // The bits that an exponent of a product or an addend with that offset has, 900 to 3455. Without its zeros above them
+  // The bits that an exponent of a product or an addend with that offset has, 1026 to 3327. Without its zeros above them
   // every difference of two would be as long a carry as that of words.
   localparam logic [31:0] FmaExponents = 32'd4095;
 
@@ -112,7 +112,7 @@ package vector_alu_pkg;
     // A product that loses bits has moved by 15 places or more, to bit 46 or below. So the difference has its leading
     // one at bit 36 or above, and rounding needs 26 bits. Where the greater operand is a subnormal addend, no bit below
     // its last one survives rounding.
-    // The two distances, of -1403 to 1406, do not wait for exp_p. A zero moves anywhere.
+    // The two distances, of -1277 to 1278, do not wait for exp_p. A zero moves anywhere.
     above    = exp_a - exp_c + exp_b;
     below    = exp_c - exp_a - exp_b;
     swap     = zero_p || (above & 32'd2048) != 0;

@@ -1,5 +1,6 @@
 """Elaborate a configuration by Yosys, and map one block of it to a target's cells."""
 
+import contextlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -183,7 +184,7 @@ def map_block(block: Block, target: Target, liberty: Path | None, timeout: float
     library = liberty.read_bytes() if liberty and target.name == "osu018" else b""
     made = netlist_digest(block.key.encode(), "\n".join(target.script).encode(), library)
     kept = WORK / "netlists" / f"{target.name}-{made}.json"
-    if kept.exists():
+    with contextlib.suppress(FileNotFoundError, ValueError):  # a damaged file is made anew
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
         return found
     if timeout == 0:

@@ -90,15 +90,17 @@ def _digest(config: NpuConfig, rtl: Path) -> str:
     flow = [Path(__file__), Path(mapping.__file__), Path(table.__file__)]
     files = sorted([*rtl.rglob("*.sv"), *rtl.rglob("*.svh"), rtl / "npu.f", *flow])
     named = [part for path in files for part in (path.name.encode(), path.read_bytes())]
-    return netlist_digest(json.dumps(sorted(config.parameters().items())).encode(), *named)
+    made_with = [sorted(config.parameters().items()), sorted(config.defines().items())]
+    return netlist_digest(json.dumps(made_with).encode(), *named)
 
 
 def _to_words(config: NpuConfig, files: Sequence[str]) -> tuple[str, ...]:
     """Return the commands that read the RTL as word-level cells, with one module for each instance."""
     parameters = " ".join(f"-G {name}={value}" for name, value in config.parameters().items())
+    defines = "".join(f" -D {name}={value}" for name, value in config.defines().items())
     sources = " ".join(f"rtl/{file}" for file in files)
     return (
-        "read_slang --threads 1 --single-unit --keep-hierarchy -D SYNTHESIS -I rtl"
+        f"read_slang --threads 1 --single-unit --keep-hierarchy -D SYNTHESIS{defines} -I rtl"
         f" --top {TOP} {parameters} {sources}",
         f"hierarchy -check -top {TOP}",
         "proc",

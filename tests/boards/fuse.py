@@ -87,6 +87,7 @@ class FuseMount:
         # interpreter's lock until the child's program runs, so nothing would answer it.
         self._without_vfork = mock.patch.object(subprocess, "_USE_VFORK", False)
         self._without_vfork.start()
+        self._failures: list[Exception] = []
         self._threads = [threading.Thread(target=run, daemon=True) for run in (self._serve, self._wait)]
         for thread in self._threads:
             thread.start()
@@ -103,6 +104,7 @@ class FuseMount:
             thread.join(10)  # longer only if a test left a file open
         os.close(self._fd)
         self._without_vfork.stop()
+        assert not self._failures, self._failures
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -124,6 +126,9 @@ class FuseMount:
                 self._answer(unique, 0, self._handle(opcode, node, body))
             except OSError as error:
                 self._answer(unique, -(error.errno or errno.EIO), b"")
+            except Exception as error:  # without an answer the caller would wait for ever, whatever kills it
+                self._failures.append(error)
+                self._answer(unique, -errno.EIO, b"")
             if opcode == _DESTROY:
                 return
 

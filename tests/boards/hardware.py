@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 
 from echo_npu.backends.base import Backend
+from echo_npu.backends.board.transport import WINDOW_BYTES
 from echo_npu.backends.cmodel import CmodelBackend
 from echo_npu.errors import NpuBusError
 from echo_npu.model.functional import FunctionalModel
@@ -19,7 +20,8 @@ class HardwareBehind:
 
     Attributes:
         raised: called at each rising edge of the interrupt.
-        gone: reads return all ones, and writes are lost, as on a PCIe bus without the card.
+        gone: reads return all ones, and writes are lost, as on a PCIe bus without the card, and as behind the
+            register window.
         silent: rising edges of the interrupt are not told.
         lies: registers that read as something else.
         stores: writes of registers so far.
@@ -35,11 +37,15 @@ class HardwareBehind:
         self._high = False
 
     def load(self, offset: int) -> int:
-        return ALL_ONES if self.gone else self.lies.get(offset, self._access(ReadReg(offset)))
+        return (
+            ALL_ONES
+            if self.gone or offset >= WINDOW_BYTES
+            else self.lies.get(offset, self._access(ReadReg(offset)))
+        )
 
     def store(self, offset: int, value: int) -> None:
         self.stores += 1
-        if not self.gone:
+        if not self.gone and offset < WINDOW_BYTES:
             self._access(WriteReg(offset, value))
 
     def _access(self, op: RegisterOp) -> int:

@@ -477,6 +477,34 @@ def test_cycles_become_seconds_by_the_clock(slot: CardSlot, monkeypatch: pytest.
         assert npu.backend.reset_cycles == 500_000_000  # ten seconds
 
 
+def test_a_wait_that_is_longer_than_a_call_can_be(slot: CardSlot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes several calls, and ends with the interrupt or after its time."""
+    with slot.open(clock_mhz=50) as npu:
+        assert isinstance(npu.backend, FpgaBackend)
+        npu.backend.write_reg(regs.IRQ_STATUS, 7)
+        asked: list[float] = []
+
+        def wait(seconds: float) -> bool:
+            asked.append(seconds)
+            if len(asked) == 5:
+                slot.behind.lies[regs.IRQ_STATUS] = 7
+            return False
+
+        monkeypatch.setattr(npu.backend.transport, "wait", wait)
+        with monkeypatch.context() as patch:
+            patch.setattr(card_module, "time", SimpleNamespace(monotonic=lambda: sum(asked)))
+            assert not npu.backend.wait_irq(9000 * 50_000_000)
+            assert asked == [3600, 3600, 1800]
+            assert npu.backend.wait_irq(10**400)
+        assert asked[3:] == [3600, 3600]
+        slot.behind.lies.clear()
+
+
+def test_registers_behind_the_window(slot: CardSlot) -> None:
+    refuses(NpuCardError, "ffffffff", slot.open, registers=0x10000)
+    works_again(slot)
+
+
 def test_ones_own_reset_is_none(slot: CardSlot) -> None:
     with slot.open() as npu:
         npu.reset()

@@ -6,6 +6,8 @@ import pytest
 
 import echo_npu
 from echo_npu import BackendError, NpuCardMissingError
+from echo_npu.backends.board.transport import WINDOW_BYTES
+from echo_npu.spec.memory_map import MEMORY_SIZE
 from tests.boards.conftest import CONFIG
 from tests.refusals import refuses
 
@@ -15,11 +17,15 @@ from tests.refusals import refuses
     [
         ({"transport": "pcie"}, ValueError, "transport is 'pcie'; it is one of xdma, uio"),
         ({"device": 3}, TypeError, "device is 3"),
+        ({"device": "/dev/x\0y"}, ValueError, "device is '/dev/x.*y'; no file has such a name"),
         ({"memory_file": None}, TypeError, "memory_file is None"),
+        ({"memory_file": "\ud800"}, ValueError, "memory_file is "),
         ({"registers": 6}, ValueError, "registers is 6; it must be a multiple of 4"),
         ({"registers": -4}, ValueError, "registers is -4"),
         ({"registers": 4.0}, TypeError, "registers is 4.0"),
+        ({"registers": (1 << 63) - 4}, ValueError, f"a multiple of 4 up to 2.63 - {WINDOW_BYTES}"),
         ({"memory_base": 64}, ValueError, "memory_base is 64; it must be a multiple of 4096"),
+        ({"memory_base": (1 << 63) - 4096}, ValueError, f"a multiple of 4096 up to 2.63 - {MEMORY_SIZE}"),
         ({"clock_mhz": 0}, ValueError, "clock_mhz is 0"),
         ({"clock_mhz": float("nan")}, ValueError, "clock_mhz is nan"),
         ({"clock_mhz": "fast"}, TypeError, "clock_mhz is 'fast'"),

@@ -320,6 +320,17 @@ def test_a_netlist_of_another_yosys_or_script_is_not_taken_again(
                 map_block(block, TARGETS["gates"], None, 0)
 
 
+def test_a_damaged_netlist_is_made_anew(blocks: dict[str, Block]) -> None:
+    block = only(blocks)
+    netlist = map_block(block, TARGETS["gates"], None, 60)
+    (kept,) = (flow.WORK / "netlists").iterdir()
+    kept.write_text(kept.read_text(encoding="utf-8")[:-9], encoding="utf-8")
+    with pytest.raises(SynthesisError, match="not mapped before"):
+        map_block(block, TARGETS["gates"], None, 0)
+    assert map_block(block, TARGETS["gates"], None, 60) == netlist
+    assert map_block(block, TARGETS["gates"], None, 0) == netlist
+
+
 def test_contents_of_a_digest_are_kept_apart() -> None:
     assert mapping.netlist_digest(b"ab", b"c") != mapping.netlist_digest(b"a", b"bc")
     assert mapping.netlist_digest(b"a", b"") != mapping.netlist_digest(b"a")

@@ -10,8 +10,10 @@ from echo_npu.backends.base import check_whole
 from echo_npu.backends.board.card import CardBackend
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.options import CardOptions, check_clock, check_offset
+from echo_npu.backends.board.transport import WINDOW_BYTES
 from echo_npu.backends.board.vfio import VfioTransport
 from echo_npu.errors import BackendError
+from echo_npu.spec.memory_map import MEMORY_SIZE
 
 _ADDRESS = r"([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 """As sysfs writes it: a domain of its own, such as that of a VMD, may have more than four digits."""
@@ -44,8 +46,8 @@ class AsicOptions(CardOptions):
         if self.device is not None and not re.fullmatch(_ADDRESS, self.device):
             raise ValueError(f"device is {self.device!r}; it must be a PCI address such as 0000:01:00.0")
         check_whole("bar", self.bar, 0, 5)
-        check_offset("registers", self.registers, 4)
-        check_offset("iova", self.iova, 4096)
+        check_offset("registers", self.registers, 4, WINDOW_BYTES)
+        check_offset("iova", self.iova, 4096, MEMORY_SIZE)
         check_clock(self.clock_mhz)
 
     def open(self, files: SystemFiles) -> VfioTransport:

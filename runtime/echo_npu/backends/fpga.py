@@ -8,11 +8,12 @@ from typing import Literal, get_args
 
 from echo_npu.backends.board.card import CardBackend
 from echo_npu.backends.board.files import SystemFiles
-from echo_npu.backends.board.options import CardOptions, check_clock, check_offset
-from echo_npu.backends.board.transport import Transport
+from echo_npu.backends.board.options import CardOptions, check_clock, check_offset, check_path
+from echo_npu.backends.board.transport import WINDOW_BYTES, Transport
 from echo_npu.backends.board.uio import UioTransport
 from echo_npu.backends.board.xdma import XdmaTransport
 from echo_npu.errors import BackendError
+from echo_npu.spec.memory_map import MEMORY_SIZE
 
 Way = Literal["xdma", "uio"]
 _DEFAULTS: dict[str, str] = {"xdma": "/dev/xdma0", "uio": "/dev/uio0"}
@@ -46,10 +47,10 @@ class FpgaOptions(CardOptions):
             raise ValueError(f"transport is {self.transport!r}; it is one of {', '.join(get_args(Way))}")
         for name in ("device", "memory_file"):
             value = getattr(self, name)
-            if not isinstance(value, str) and not (name == "device" and value is None):
-                raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a path as text")
-        check_offset("registers", self.registers, 4)
-        check_offset("memory_base", self.memory_base, 4096)
+            if not (name == "device" and value is None):
+                check_path(name, value)
+        check_offset("registers", self.registers, 4, WINDOW_BYTES)
+        check_offset("memory_base", self.memory_base, 4096, MEMORY_SIZE)
         check_clock(self.clock_mhz)
 
     def way(self) -> Way:

@@ -1,16 +1,21 @@
 """The gates of `small` compute on the board what the RTL computes, bit for bit and clock for clock."""
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from echo_sim.config import load_config
 from echo_sim.designs import Design
+from echo_sim.parameters import LEAST_MIB
 from echo_sim.run import RunResult, run
 from tb import cli
+from tb.netlist import synthesis
 from tb.netlist.design import netlist_design
 from tb.netlist.table import TRUTH_TABLES
+from tb.repository import ROOT
 from tb.suites import suites
 
 pytestmark = pytest.mark.sim
@@ -91,6 +96,16 @@ def test_wrong_gates_are_found(tmp_path: Path) -> None:
     words.tofile(tmp_path / "gates.bin")
     found = play(design, "wrong", "add_tensor.test_sizes", ECHO_NPU_GATES=str(tmp_path / "gates.bin"))
     assert "ExactMismatchError" in str(found.failures())
+
+
+def test_gates_have_the_memory_of_their_configuration() -> None:
+    """Memory above 4 GiB is a macro of the RTL, not a parameter."""
+    large = load_config("large")
+    usual = dataclasses.replace(large, weight_mib=LEAST_MIB, activation_mib=LEAST_MIB)
+    assert large.parameters() == usual.parameters()
+    for config, words in ((large, f" -D NPU_WEIGHT_MIB={large.weight_mib} "), (usual, " -D SYNTHESIS -I ")):
+        assert words in synthesis._to_words(config, ())[0]
+    assert synthesis._digest(large, ROOT / "rtl") != synthesis._digest(usual, ROOT / "rtl")
 
 
 def test_another_kind_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,6 +37,11 @@ _ALL_ONES: Final = 0xFFFF_FFFF
 _LATE_S: Final = 1.0
 """How long an interrupt may take from the card to this process on a busy host."""
 
+_LONGEST_WAIT_S: Final = 3600.0
+"""The longest wait of one system call: poll takes up to 2^31 ms."""
+_MOST_CYCLES: Final = 1 << 62
+"""A time-out beyond is that long: the time in seconds stays a float that has a meaning."""
+
 _RESET_S: Final = 10.0
 """How long a soft reset may take, which waits for what the memory has to end."""
 _KEPT: Final = (
@@ -199,12 +204,14 @@ class CardBackend(Backend):
 
     def wait_irq(self, timeout_cycles: int) -> bool:
         self._check_usable()
-        deadline = time.monotonic() + max(timeout_cycles, 0) / self._hz
+        deadline = time.monotonic() + min(max(timeout_cycles, 0), _MOST_CYCLES) / self._hz
         try:
             while not self._is_high():
                 self.transport.arm()
                 left = deadline - time.monotonic()
-                if left <= 0 or not self.transport.wait(left):
+                if left <= 0:
+                    return self._high_after_all()
+                if not self.transport.wait(min(left, _LONGEST_WAIT_S)) and left <= _LONGEST_WAIT_S:
                     return self._high_after_all()
         except NpuCardLostError as error:
             self._give_up(error)

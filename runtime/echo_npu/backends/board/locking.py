@@ -10,7 +10,8 @@ from echo_npu.errors import NpuCardBusyError, NpuCardError
 def lock_card(files: SystemFiles, device: str, path: str, fd: int, stack: ExitStack) -> None:
     """Lock a card by one of its own device files, until `stack` ends or the process does.
 
-    The device file is the same for processes in different containers, and no lock file can be left behind.
+    No lock file can be left behind. The lock belongs to the device file: containers that see the host's own
+    file share it, and one that has made a node of its own for the device does not.
 
     Args:
         path: the device file, for errors.

@@ -79,9 +79,9 @@ def depths(gates: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 def test_wrong_gates_are_found(tmp_path: Path) -> None:
-    """Of the exclusive ors behind 200 gates one of 7 becomes an or: sums are wrong.
+    """Of the exclusive ors behind 150 gates one of 7 becomes an or: sums are wrong.
 
-    So deep is only the arithmetic of the lanes: the device still answers.
+    So deep is only arithmetic: the device still answers.
     """
     design = netlist_design(CONFIG)
     (shell,) = (path for path in design.sources if path.name == "npu_top.sv")
@@ -90,7 +90,7 @@ def test_wrong_gates_are_found(tmp_path: Path) -> None:
     for _ in range(3):  # the number of nets, the inputs, the outputs
         place += 1 + int(words[place])
     gates = words[place + 1 : place + 1 + int(words[place])].reshape(-1, 5)
-    exclusive = np.flatnonzero((gates[:, 0] == TRUTH_TABLES["$_XOR_"]) & (depths(gates) > 200))
+    exclusive = np.flatnonzero((gates[:, 0] == TRUTH_TABLES["$_XOR_"]) & (depths(gates) > 150))
     assert exclusive.size > 1000
     gates[exclusive[::7], 0] = TRUTH_TABLES["$_OR_"]
     words.tofile(tmp_path / "gates.bin")

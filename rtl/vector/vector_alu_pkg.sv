@@ -112,7 +112,7 @@ package vector_alu_pkg;
     // A product that loses bits has moved by 15 places or more, to bit 46 or below. So the difference has its leading
     // one at bit 36 or above, and rounding needs 26 bits. Where the greater operand is a subnormal addend, no bit below
     // its last one survives rounding.
-    // The two distances, of -1277 to 1278, do not wait for exp_p. A zero moves anywhere.
+    // The two distances, of -1277 to 1278, do not wait for exp_p; bit 11 is their sign. A zero moves anywhere.
     above    = exp_a - exp_c + exp_b;
     below    = exp_c - exp_a - exp_b;
     swap     = zero_p || (above & 32'd2048) != 0;

@@ -37,16 +37,17 @@ class HardwareBehind:
         self._high = False
 
     def load(self, offset: int) -> int:
-        return (
-            ALL_ONES
-            if self.gone or offset >= WINDOW_BYTES
-            else self.lies.get(offset, self._access(ReadReg(offset)))
-        )
+        if not self._answers(offset):
+            return ALL_ONES
+        return self.lies.get(offset, self._access(ReadReg(offset)))
 
     def store(self, offset: int, value: int) -> None:
         self.stores += 1
-        if not self.gone and offset < WINDOW_BYTES:
+        if self._answers(offset):
             self._access(WriteReg(offset, value))
+
+    def _answers(self, offset: int) -> bool:
+        return not self.gone and offset < WINDOW_BYTES
 
     def _access(self, op: RegisterOp) -> int:
         with self.lock:

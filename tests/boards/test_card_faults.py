@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -459,43 +460,49 @@ def test_an_error_that_is_raised_again_does_not_grow(slot: CardSlot) -> None:
         assert {(str(error), error.device) for error in raised} == {(str(raised[0]), slot.device)}
 
 
-def test_cycles_become_seconds_by_the_clock(slot: CardSlot, monkeypatch: pytest.MonkeyPatch) -> None:
-    with slot.open(clock_mhz=50) as npu:
+@contextmanager
+def waiting(slot: CardSlot, call: Callable[[float], None] = lambda _: None) -> Iterator[Device]:
+    """A device at 50 MHz whose interrupt never tells, in a time that passes only in waits.
+
+    Args:
+        call: is called with the seconds of each wait.
+    """
+    with slot.open(clock_mhz=50) as npu, pytest.MonkeyPatch.context() as patch:
         assert isinstance(npu.backend, FpgaBackend)
         npu.backend.write_reg(regs.IRQ_STATUS, 7)
-        asked: list[float] = []
+        passed: list[float] = []
 
         def wait(seconds: float) -> bool:
-            asked.append(seconds)
+            passed.append(seconds)
+            call(seconds)
             return False
 
-        monkeypatch.setattr(npu.backend.transport, "wait", wait)
-        with monkeypatch.context() as patch:
-            patch.setattr(card_module, "time", SimpleNamespace(monotonic=lambda: 0.0))
-            assert not npu.backend.wait_irq(1_000_000)
+        patch.setattr(npu.backend.transport, "wait", wait)
+        patch.setattr(card_module, "time", SimpleNamespace(monotonic=lambda: sum(passed)))
+        yield npu
+
+
+def test_cycles_become_seconds_by_the_clock(slot: CardSlot) -> None:
+    asked: list[float] = []
+    with waiting(slot, asked.append) as npu:
+        assert not npu.backend.wait_irq(1_000_000)
         assert asked == [pytest.approx(0.02)]
         assert npu.backend.reset_cycles == 500_000_000  # ten seconds
 
 
-def test_a_wait_that_is_longer_than_a_call_can_be(slot: CardSlot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_that_is_longer_than_a_call_can_be(slot: CardSlot) -> None:
     """It takes several calls, and ends with the interrupt or after its time."""
-    with slot.open(clock_mhz=50) as npu:
-        assert isinstance(npu.backend, FpgaBackend)
-        npu.backend.write_reg(regs.IRQ_STATUS, 7)
-        asked: list[float] = []
+    asked: list[float] = []
 
-        def wait(seconds: float) -> bool:
-            asked.append(seconds)
-            if len(asked) == 5:
-                slot.behind.lies[regs.IRQ_STATUS] = 7
-            return False
+    def call(seconds: float) -> None:
+        asked.append(seconds)
+        if len(asked) == 5:
+            slot.behind.lies[regs.IRQ_STATUS] = 7
 
-        monkeypatch.setattr(npu.backend.transport, "wait", wait)
-        with monkeypatch.context() as patch:
-            patch.setattr(card_module, "time", SimpleNamespace(monotonic=lambda: sum(asked)))
-            assert not npu.backend.wait_irq(9000 * 50_000_000)
-            assert asked == [3600, 3600, 1800]
-            assert npu.backend.wait_irq(10**400)
+    with waiting(slot, call) as npu:
+        assert not npu.backend.wait_irq(9000 * 50_000_000)
+        assert asked == [3600, 3600, 1800]
+        assert npu.backend.wait_irq(10**400)
         assert asked[3:] == [3600, 3600]
         slot.behind.lies.clear()
 

@@ -274,7 +274,7 @@ def test_a_device_that_was_closed(device: VfioDevice) -> None:
         ({"bar": 6}, ValueError, "bar is 6"),
         ({"bar": True}, TypeError, "bar is True"),
         ({"iova": 100}, ValueError, "iova is 100; it must be a multiple of 4096"),
-        ({"iova": (1 << 63) - 4096}, ValueError, f"a multiple of 4096 up to 2.63 - {MEMORY_SIZE}"),
+        ({"iova": (1 << 63) - 4096}, ValueError, rf"a multiple of 4096 up to 2\^63 - {MEMORY_SIZE}"),
         ({"registers": 2}, ValueError, "registers is 2"),
         ({"clock_mhz": 0}, ValueError, "clock_mhz is 0"),
         ({"clock_mhz": "fast"}, TypeError, "clock_mhz is 'fast'"),

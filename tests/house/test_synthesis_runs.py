@@ -148,8 +148,6 @@ def test_a_working_folder_goes_after_an_error(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys, time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from scripts.synth.working import working_folder
 with working_folder(Path(sys.argv[1])) as folder:
@@ -254,8 +252,6 @@ def test_a_folder_that_cannot_be_written_is_an_error(
 
 INTERRUPTED_COMMAND = """
 import signal, sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from scripts import place
 from scripts.synth import __main__ as synth, flow, tools

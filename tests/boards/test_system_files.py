@@ -69,6 +69,16 @@ def test_one_direction(tmp_path: Path) -> None:
     FILES.close(writer)
 
 
+def test_a_pipe_in_the_place_of_an_engine_does_not_wait(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    refuses(OSError, "No such device or address", FILES.open_stream, str(path), write=True)
+    reader = FILES.open_stream(str(path), write=False)
+    assert os.get_blocking(reader)
+    refuses(OSError, "Illegal seek", FILES.pread, reader, FILES.allocate(4), 0)
+    FILES.close(reader)
+
+
 def test_words_of_a_map_are_the_files(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(bytes(range(256)) * 32)

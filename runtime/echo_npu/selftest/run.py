@@ -8,6 +8,7 @@ from typing import Final
 
 from echo_npu.device import Device
 from echo_npu.errors import NpuError
+from echo_npu.selftest.counters import check_counters
 from echo_npu.selftest.engines import (
     check_copies,
     check_error,
@@ -52,6 +53,7 @@ def run_selftest(
         ("matrix engine", partial(check_products, npu, twin)),
         ("vector engine", partial(check_vector, npu, twin)),
         ("ring", partial(check_ring, npu, twin)),
+        ("counters", partial(check_counters, npu, twin)),
         ("error report", partial(check_error, npu, twin)),
     ]
     found = []

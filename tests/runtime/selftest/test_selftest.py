@@ -17,6 +17,7 @@ from echo_npu.backends.asic import AsicOptions
 from echo_npu.backends.fpga import FpgaOptions
 from echo_npu.cli import app
 from echo_npu.selftest import SelfTest, run_selftest, speed
+from echo_npu.selftest.counters import check_counters
 from echo_npu.selftest.interrupts import check_interrupts
 from echo_npu.selftest.memory import check_march
 from echo_npu.selftest.records import SelfTestError
@@ -26,7 +27,7 @@ from tests.refusals import refuses
 CONFIG = "small"
 NAMES = [
     "constants", "registers", "address lines", "memory march", "interrupts", "copies", "matrix engine",
-    "vector engine", "ring", "error report",
+    "vector engine", "ring", "counters", "error report",
 ]  # fmt: skip
 
 
@@ -355,3 +356,49 @@ def test_the_command_takes_every_option_of_the_boards(monkeypatch: pytest.Monkey
     status, _, _ = call("--backend", "fpga", "--config", CONFIG, *words)
     assert status == 1
     assert opened == {"config": CONFIG, **{name: value for name, (_, value) in typed.items()}}
+
+
+def counting(monkeypatch: pytest.MonkeyPatch, npu: Device, change: Callable[[dict[str, int]], None]) -> None:
+    """Let a device count as one with cycles does, and then as `change` says."""
+    right = Device.counters
+
+    def counters(device: Device) -> dict[str, int]:
+        found = right(device)
+        if device is npu and found["commands"]:
+            beats = {"read_beats": 5000, "write_beats": 4000}
+            found |= {"cycles": 900, "busy_cycles": 800, "matrix_busy": 300, **beats}
+            change(found)
+        return found
+
+    monkeypatch.setattr(Device, "counters", counters)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({}, ""),
+        ({"commands": 7}, "commands counts 7 in place of 2"),
+        ({"macs": 0}, "macs counts 0 in place of 53760"),
+        ({"read_beats": 1249}, "read_beats counts 1249, although a copy alone takes 1250"),
+        ({"write_beats": 0}, "write_beats counts 0, although a copy alone takes 1250"),
+        ({"matrix_busy": 0}, "none 0: matrix_busy 0, busy_cycles 800, cycles 900"),
+        ({"matrix_busy": 801}, "at most the next one, and none 0: matrix_busy 801, busy_cycles 800"),
+        ({"busy_cycles": 901}, "busy_cycles 901, cycles 900"),
+        ({"cycles": 0, "matrix_busy": 0}, ""),
+    ],
+)
+def test_counters_that_are_wrong(
+    npu: Device, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, int], words: str
+) -> None:
+    counting(monkeypatch, npu, lambda found: found.update(wrong))
+    with echo_npu.open("cmodel", config=npu.config) as twin:
+        if words:
+            refuses(SelfTestError, words, check_counters, npu, twin)
+        else:
+            assert "2 commands, 53760 multiply-adds" in check_counters(npu, twin)
+
+
+def test_counters_that_are_not_cleared(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    clears = iter([npu.clear_counters, lambda: None])
+    monkeypatch.setattr(npu, "clear_counters", lambda: next(clears)())
+    assert faults(examined(npu)) == {"counters": "macs is 53760 after the counters were cleared"}

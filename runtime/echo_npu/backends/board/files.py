@@ -23,8 +23,13 @@ class SystemFiles:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_SYNC if synchronous else 0))
 
     def open_stream(self, path: str, *, write: bool) -> int:
-        """Open one direction of a DMA engine."""
-        return os.open(path, (os.O_WRONLY if write else os.O_RDONLY) | os.O_CLOEXEC)
+        """Open one direction of a DMA engine.
+
+        The open does not wait, so that a pipe in the place of the device is an error. What follows waits.
+        """
+        fd = os.open(path, (os.O_WRONLY if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(fd, True)
+        return fd
 
     def close(self, fd: int) -> None:
         os.close(fd)

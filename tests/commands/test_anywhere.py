@@ -101,6 +101,30 @@ async def test_fetch_errors(tb: NpuTestbench) -> None:
 
 
 @npu_test()
+async def test_errors_among_many_fetches(tb: NpuTestbench) -> None:
+    """Memory refuses one of the bursts by which many slots are fetched: its address is reported, although it
+    may come right behind the last beat of another one."""
+    slots = 16
+    in_burst = 16 * tb.config.bus_bytes // PACKET_BYTES  # of 16 beats
+    for behind in [*range(0, slots, in_burst)] * 2:
+        base = anywhere(tb, 64 * PACKET_BYTES, 4096)
+        await tb.commands.soft_reset()
+        await tb.commands.setup_ring(base, 64)
+        refused = base + behind * PACKET_BYTES
+        spoil(tb, refused, PACKET_BYTES)
+        await tb.commands.submit([NOP] * slots, "ring")
+        assert await tb.commands.wait(1_000_000) == State.ERROR
+        tb.scoreboard.expect_fault(ErrorCode.READ_RESPONSE, refused, command=behind, before=True)
+        tb.monitor.sync()
+        tb.scoreboard.check(tb.memory.shared, await tb.state())
+        tb.dram.clear_faults()
+        await tb.commands.clear_error()
+        await tb.probe()
+    await tb.commands.soft_reset()
+    await tb.commands.setup_ring(RING_BASE, 64)
+
+
+@npu_test()
 async def test_addresses_beyond(tb: NpuTestbench) -> None:
     """Addresses of any 64 bits outside of device memory: each is reported as it was sent."""
     for _ in range(16):

@@ -1,15 +1,19 @@
-"""Where a ring may lie above 4 GiB, and that it stays there while it holds packets."""
+"""Where a ring may lie above 4 GiB, when it stays there, and what one that has shrunk refuses."""
 
 from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles
 
+from echo_npu.commands.builders import memcpy_packets, nop_packet
+from echo_npu.commands.matmul_command import matmul_packets
 from echo_npu.spec.contract import PACKET_BYTES
 from echo_npu.spec.status import ErrorCode, State
 from tests.rtl.command.command_processor.surroundings import (
     RING_SLOTS,
+    SOON,
     advance_tail,
+    answer_fetch,
     begin,
     fail_fetch,
     failed,
@@ -68,3 +72,32 @@ async def a_ring_that_holds_packets_is_not_moved(dut: Any) -> None:
             await advance_tail(dut)
             await fail_fetch(dut, region.base)  # the packet that it holds does not come
             await failed(dut, ErrorCode.RING_CONFIG)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def a_head_behind_the_ring_refuses_tails(dut: Any) -> None:
+    """An error of an engine takes the head back to a slot of the ring as it was, which may have shrunk since.
+
+    A tail written then is refused, and with the error cleared the shrunk ring goes on at its own tail.
+    """
+    await begin(dut, MEMORY.weight.base)
+    weight, activation = MEMORY.weight.base, MEMORY.activation.base
+    (product,) = matmul_packets(weight, weight + 4096, activation, 4, 4, 4)
+    (copy,) = memcpy_packets(weight, activation + 4096, 64)
+    nops = [nop_packet().pack()] * (2 * RING_SLOTS - 2)
+    dut.ring_size_i.value = 2 * RING_SLOTS
+    for tail, packets in ((len(nops), nops), (0, [product.pack(), copy.pack()])):
+        dut.ring_tail_i.value = tail
+        await pulse(dut, "ring_tail_write_i")
+        await answer_fetch(dut, packets)
+        await ClockCycles(dut.clk_i, SOON)
+    assert dut.ring_head_o.value == 0  # both are at work, and the ring is empty
+    dut.ring_size_i.value, dut.ring_tail_i.value = RING_SLOTS, 1
+    await pulse(dut, "ring_tail_write_i")
+    await pulse(dut, "memory_error_i")  # of the product
+    await until(dut, State.ERROR)
+    assert dut.ring_head_o.value == 2 * RING_SLOTS - 1
+    dut.ring_tail_i.value = 2
+    await pulse(dut, "ring_tail_write_i")
+    await failed(dut, ErrorCode.READ_RESPONSE)
+    assert dut.ring_head_o.value == dut.ring_tail_o.value == 1

@@ -1,5 +1,6 @@
 """What tests of command_processor alone put around it: engines and memory that are ready for everything."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from cocotb.clock import Clock
@@ -63,6 +64,21 @@ async def fail_fetch(dut: Any, address: int) -> None:
     dut.fetch_error_i.value = 0
     await RisingEdge(dut.clk_i)
     dut.data_valid_i.value = 0
+
+
+async def answer_fetch(dut: Any, packets: Sequence[bytes]) -> None:
+    """Answer the next read of the ring, which must be of these slots."""
+    for _ in range(SOON):
+        await ReadOnly()
+        if dut.desc_valid_o.value:
+            break
+        await RisingEdge(dut.clk_i)
+    await ClockCycles(dut.clk_i, 3)
+    size = len(dut.data_i) // 8
+    data = b"".join(packets)
+    for first in range(0, len(data), size):
+        dut.data_i.value = int.from_bytes(data[first : first + size], "little")
+        await pulse(dut, "data_valid_i")
 
 
 async def failed(dut: Any, code: ErrorCode) -> tuple[int, int]:

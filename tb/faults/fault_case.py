@@ -146,6 +146,7 @@ def _compare(steps: Sequence[Step]) -> Script:
     for number, step in enumerate(steps):
         script.check(step.after, f"the result of command {number}", required=False)
         script.check(step.before, f"the destination of command {number}", required=False)
+    assert len(script.wanted) == 4 * len(steps), "a result does not fit into one operation"
     return script
 
 

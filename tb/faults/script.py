@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,23 @@ WAIT_CYCLES: Final = 300_000
 """Clocks after which a busy device hangs. Waiting for a missing extension takes 65536."""
 
 EXACT: Final = 0xFFFF_FFFF
+LARGEST: Final = (1 << 24) - 1
+"""Words of the arguments of one operation: their count has 24 bits."""
+
+
+def _bodies(places: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
+    """Yield the arguments of as few operations as hold all places: an address, a count and bytes of each."""
+    most = 4 * LARGEST - 8
+    body = bytearray()
+    for address, data in places:
+        for first in range(0, max(len(data), 1), most):
+            part = data[first : first + most]
+            padding = b"\0" * (-len(part) % 4)
+            if len(body) + len(part) + len(padding) > most:
+                yield bytes(body)
+                body.clear()
+            body += struct.pack("<2I", address + first, len(part)) + part + padding
+    yield bytes(body)
 
 
 class Script:
@@ -143,10 +160,8 @@ class Script:
 
     def memory(self, address: int, data: bytes) -> None:
         """Write `data` to device memory; undone after the case."""
-        padding = -len(data) % 4
-        count = 2 + (len(data) + padding) // 4
-        self.words += struct.pack("<3I", CaseOperation.MEMORY | count << 8, address, len(data))
-        self.words += data + b"\0" * padding
+        for body in _bodies([(address, data)]):
+            self.words += struct.pack("<I", CaseOperation.MEMORY | len(body) // 4 << 8) + body
 
     def allow(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Additionally permit the device to write to these [start, end)."""
@@ -158,16 +173,14 @@ class Script:
 
     def check(self, places: Iterable[tuple[int, bytes]], name: str, *, required: bool = True) -> None:
         """Compare memory. Records the number of differing bytes and the first one; with `required`, none may
-        differ."""
-        body = bytearray()
-        for address, data in places:
-            body += struct.pack("<2I", address, len(data)) + data + b"\0" * (-len(data) % 4)
-        self.words += struct.pack("<I", CaseOperation.CHECK | len(body) // 4 << 8) + body
+        differ. What does not fit into one operation is recorded in several."""
         mask = EXACT if required else 0
-        self.wanted += [
-            (0, mask, f"bytes that differ in {name}"),
-            (0, mask, f"the first byte that differs in {name}"),
-        ]
+        for body in _bodies(places):
+            self.words += struct.pack("<I", CaseOperation.CHECK | len(body) // 4 << 8) + body
+            self.wanted += [
+                (0, mask, f"bytes that differ in {name}"),
+                (0, mask, f"the first byte that differs in {name}"),
+            ]
 
     # --- the memory model ---
 

@@ -41,7 +41,8 @@ def reduction(
     """Compute the sum, mean, maximum or minimum over axes, with the shapes of numpy.
 
     A sum over the last axis has 16 partial sums, which are added in their order; element i belongs to sum
-    i mod 16. A sum over another axis is in ascending order. A mean is the sum divided by the count.
+    i mod 16. A sum over another axis is in ascending order if x is contiguous along one that remains, else as
+    over the last one. A mean is the sum divided by the count. `out` changes no bit.
 
     Args:
         op: "sum", "mean", "max" or "min".
@@ -61,7 +62,7 @@ def reduction(
     shape = _result_shape(x.shape, axes, keepdims)
     check_out(device, op, out, shape)
     source = upload(device, x, "activation")
-    target = target_for(device, shape, out, [source])
+    target = target_for(device, shape, out, [source], contiguous=True)  # gaps in it would change the order
     commands, keep = reduction_commands(device, op, source, axes, _with_axes(target, axes, keepdims))
     result = run(device, f"{op} {x.shape} over axes {axes}", commands, target, out, [x])
     del keep

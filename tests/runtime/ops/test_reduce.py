@@ -92,6 +92,18 @@ def test_the_order_of_a_sum(npu: Device) -> None:
     assert np.array_equal(npu.sum(x, 0), down)
 
 
+@pytest.mark.parametrize("name", ["sum", "mean"])
+@pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2)])
+def test_gaps_in_out_change_no_bit(npu: Device, name: str, axis: Any) -> None:
+    reduce = getattr(npu, name)
+    x = normal(49, 5, 21)
+    expected = reduce(x, axis)
+    place = npu.tensor(np.zeros((*expected.shape[:-1], 3 * expected.shape[-1]), np.float32))
+    reduce(x, axis, out=place[..., ::3])
+    assert np.array_equal(place.to_numpy()[..., ::3], expected)
+    assert not place.to_numpy()[..., 1::3].any()
+
+
 def test_a_mean_of_one_value_is_that_value(npu: Device) -> None:
     for count in (1, 3, 7, 16, 100):
         x = np.full((2, count), 3.0, np.float32)

@@ -9,8 +9,9 @@ import pytest
 
 from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
+from tb.faults import script as script_module
 from tb.faults.runner import Ending, Record, judge, read_records
-from tb.faults.script import MAGIC, CaseOperation, Script, save
+from tb.faults.script import LARGEST, MAGIC, CaseOperation, Script, save
 
 
 def record(words: list[int], ending: Ending = Ending.DONE, strays: int = 0) -> Record:
@@ -45,6 +46,36 @@ def test_the_table_says_where_each_routine_and_case_begins(tmp_path: Path) -> No
     assert struct.pack("<2I", *parts[1][5:]) == b"abcde\0\0\0"
     assert parts[2] == [CaseOperation.PACKET | 16 << 8, *struct.unpack("<16I", bytes(range(64)))]
     assert begins[-1] == len(words)
+
+
+def operations(script: Script) -> list[tuple[int, list[int]]]:
+    """Return each operation with its arguments."""
+    words, found = np.frombuffer(script.words, "<u4").tolist(), []
+    while words:
+        count = words[0] >> 8
+        found.append((words[0] & 0xFF, words[1 : 1 + count]))
+        words = words[1 + count :]
+    return found
+
+
+def test_large_places_take_several_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_module, "LARGEST", 5)  # words: an address, a count, and three of data
+    script = Script()
+    script.memory(0x100, bytes(range(26)))
+    script.check([(0x200, b"abcdefgh"), (0x300, b"i"), (0x400, b""), (0x500, bytes(13))], "all")
+    parts = [[0x100, 12, 0x0302_0100, 0x0706_0504, 0x0B0A_0908], [0x10C, 12], [0x118, 2, 0x1918]]
+    wanted = [(CaseOperation.MEMORY, part) for part in parts]
+    wanted[1][1].extend((0x0F0E_0D0C, 0x1312_1110, 0x1716_1514))
+    abcd, efgh = struct.unpack("<2I", b"abcdefgh")
+    checks = [[0x200, 8, abcd, efgh], [0x300, 1, ord("i"), 0x400, 0], [0x500, 12, 0, 0, 0], [0x50C, 1, 0]]
+    assert operations(script) == wanted + [(CaseOperation.CHECK, part) for part in checks]
+    assert len(script.wanted) == 2 * len(checks)
+
+
+def test_the_largest_operation_can_be_counted() -> None:
+    script = Script()
+    script.check([(0, bytes(4 * LARGEST - 8)), (0x1000, b"")], "all")
+    assert [len(arguments) for _, arguments in operations(script)] == [LARGEST, 2]
 
 
 def test_a_record_as_wanted_passes() -> None:

@@ -434,7 +434,7 @@ class FuzzCase(PredictedCase):
             data, mask, told = device.peek(read)
             if read & 0xFFFC == regs.STATUS:
                 mask = 3  # the queue level after an error depends on timing
-            taken = device.taken
+            taken, device.longest = device.taken, 0.0
             response = device.write_strobed(offset, value, strobes)
             one = Script()
             one.access(
@@ -445,6 +445,9 @@ class FuzzCase(PredictedCase):
                 had = len(device.pending)
                 device.drain()
                 # A command in the ring may have overwritten what `_may_write` has seen behind it.
+                if device.longest > EFFORT:
+                    self._undefined = True  # without the write that starts it
+                    break
                 if device.waits_for_extension and not device.error:
                     device.give_up_extension()
                 self._settle(one, had, taken)

@@ -84,10 +84,12 @@ class PredictedDevice(FunctionalModel):
         written: writes of commands in order, since `take_back` or since the caller emptied it.
         stopped: the command that failed in its engine; None if the last failing one was refused, or none
             failed.
+        longest: greatest `effort` of a command that was executed since the caller set it to 0.
     """
 
     def __init__(self, config: str) -> None:
         self.written: list[Written] = []
+        self.longest = 0.0
         self.stopped: CheckedCommand | None = None
         self._history: list[Written] = []
         self._stands = True
@@ -247,6 +249,7 @@ class PredictedDevice(FunctionalModel):
 
     def _execute(self, command: CheckedCommand) -> None:
         self.stopped = None
+        self.longest = max(self.longest, effort(command))
         if command.dst is None:
             super()._execute(command)
             return

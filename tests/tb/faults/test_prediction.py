@@ -248,3 +248,20 @@ def test_weights_in_other_formats(config: str) -> None:
     wanted = [each for each in Blocks if hardware.has_blocks or not each]
     assert sorted(found) == wanted
     assert min(found.values()) > 20
+
+
+def test_the_longest_command_is_known(device: PredictedDevice) -> None:
+    """Of those that were executed since it was set to 0: refused ones take no time."""
+    efforts = []
+    for size in (64, 4096, 128):
+        device.longest = 0.0
+        device.submit(copy(0x1000, 0x10000, size))
+        device.drain()
+        efforts.append(device.longest)
+    assert efforts[0] < efforts[2] < efforts[1]
+    device.submit(copy(0x1000, 0x20000, 4096))
+    device.submit(copy(0x1000, 0x30000, 64))
+    device.submit(copy(0x1000, 0x1000, 1 << 20))
+    device.drain()
+    assert device.longest == efforts[1]
+    assert device.error == ErrorCode.OVERLAP

@@ -15,9 +15,31 @@ read_files
 set_params
 
 yosys read_slang --single-unit -D SYNTHESIS {*}$options --top $top {*}$sources
-# The mapping of `make synth` (scripts/synth/flow.py), where the reasons stand: abc in the place of abc9.
+# The mapping of `make synth` (scripts/synth/flow.py), where the reasons stand: without share, and abc in the place of abc9.
 set ecp5 {synth_ecp5 -nowidelut -noccu2}
-yosys {*}$ecp5 -top $top -run :map_luts
+yosys {*}$ecp5 -top $top -run :coarse
+yosys proc -latches error
+yosys flatten
+yosys opt_expr
+yosys opt_clean
+yosys opt -nodffe -nosdff
+yosys fsm
+yosys opt
+yosys wreduce
+yosys peepopt
+yosys opt_clean
+yosys techmap -map +/cmp2lut.v -D LUT_WIDTH=4
+yosys opt_expr
+yosys opt_clean
+yosys techmap -map +/mul2dsp.v -D DSP_A_MAXWIDTH=18 -D DSP_B_MAXWIDTH=18 -D DSP_A_MINWIDTH=2 -D DSP_B_MINWIDTH=2 \
+    -D {DSP_NAME=$__MUL18X18}
+yosys chtype -set {$mul} {t:$__soft_mul}
+yosys techmap -map +/lattice/dsp_map_18x18.v
+yosys alumacc
+yosys opt
+yosys memory -nomap
+yosys opt_clean
+yosys {*}$ecp5 -top $top -run map_ram:map_luts
 yosys techmap -map +/lattice/latches_map.v
 yosys abc -lut 4
 yosys clean

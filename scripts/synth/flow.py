@@ -11,6 +11,7 @@ from typing import Any
 from echo_sim.config import NpuConfig
 from echo_sim.designs import TOP, read_file_list
 from scripts.synth.blocks import Block, blocks_of
+from scripts.synth.read_ports import MOST, with_copies
 from scripts.synth.tools import SynthesisError, yosys
 from scripts.synth.working import working_folder
 from tb.netlist.mapping import TO_GATES, netlist_digest
@@ -27,11 +28,33 @@ LIBERTY = "library.lib"
 # multiply-add has half as many gates again on its path, for a tenth less area.
 _ABC = "+strash;ifraig;scorr;dc2;strash;&get,-n;&st;&if,-g,-K,6;&synch2;&nf;&put;buffer,-c;topo;upsize;dnsize"
 
+_COARSE_END = ("alumacc", "opt", "memory -nomap", "opt_clean")
+
 SYNTH_ECP5 = "synth_ecp5 -nowidelut -noccu2"
 # abc in the place of abc9, which does not end on the logic of the lanes in 18 minutes. It does not look into
-# carry cells: a cell of the array would take the room of 3633 LUT4 with them, and takes 2165 without.
+# carry cells: a cell of the array would take the room of 3633 LUT4 with them, and takes 2157 without. Part
+# `coarse` is here without `share`, whose proofs take up to 20 minutes a block.
 _MAP_ECP5 = (
-    f"{SYNTH_ECP5} -top block -run :map_luts",
+    f"{SYNTH_ECP5} -top block -run :coarse",
+    "proc -latches error",
+    "flatten",
+    "opt_expr",
+    "opt_clean",
+    "opt -nodffe -nosdff",
+    "fsm",
+    "opt",
+    "wreduce",
+    "peepopt",
+    "opt_clean",
+    "techmap -map +/cmp2lut.v -D LUT_WIDTH=4",
+    "opt_expr",
+    "opt_clean",
+    "techmap -map +/mul2dsp.v -D DSP_A_MAXWIDTH=18 -D DSP_B_MAXWIDTH=18 -D DSP_A_MINWIDTH=2"
+    " -D DSP_B_MINWIDTH=2 -D DSP_NAME=$__MUL18X18",
+    "chtype -set $mul t:$__soft_mul",
+    "techmap -map +/lattice/dsp_map_18x18.v",
+    *_COARSE_END,
+    f"{SYNTH_ECP5} -top block -run map_ram:map_luts",
     "techmap -map +/lattice/latches_map.v",
     "abc -lut 4",
     "clean",
@@ -39,15 +62,11 @@ _MAP_ECP5 = (
 )
 
 _SYNTH_XILINX = "synth_xilinx -family xc7 -noiopad -noclkbuf -nocarry -nowidelut -top block"
-# Likewise: a cell of the array takes 2197 LUT with carry cells, and 1546 without. What the part `coarse` does
-# is here without `share`, whose proofs take minutes a block.
+# Likewise: a cell of the array takes 2197 LUT with carry cells, and 1546 without; and there is no `share`.
 _MAP_XILINX = (
     f"{_SYNTH_XILINX} -run :coarse",
     "techmap -map +/cmp2lut.v -D LUT_WIDTH=6",
-    "alumacc",
-    "opt",
-    "memory -nomap",
-    "opt_clean",
+    *_COARSE_END,
     f"{_SYNTH_XILINX} -run map_memory:map_luts",
     "opt_expr -mux_undef -noclkinv",
     "abc -lut 6",
@@ -182,7 +201,9 @@ def map_block(block: Block, target: Target, liberty: Path | None, timeout: float
     Raises: as `yosys`.
     """
     library = liberty.read_bytes() if liberty and target.name == "osu018" else b""
-    made = netlist_digest(block.key.encode(), "\n".join(target.script).encode(), library)
+    design = block.netlist if target.timed else with_copies(block.netlist)
+    marks = () if design is block.netlist else (str(MOST).encode(),)
+    made = netlist_digest(block.key.encode(), "\n".join(target.script).encode(), library, *marks)
     kept = WORK / "netlists" / f"{target.name}-{made}.json"
     with contextlib.suppress(FileNotFoundError, ValueError):  # a damaged file is made anew
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
@@ -190,7 +211,7 @@ def map_block(block: Block, target: Target, liberty: Path | None, timeout: float
     if timeout == 0:
         raise SynthesisError("not mapped before")
     with working_folder(WORK) as folder:
-        (folder / "block.json").write_text(json.dumps(block.netlist), encoding="utf-8")
+        (folder / "block.json").write_text(json.dumps(design), encoding="utf-8")
         if library:
             (folder / LIBERTY).write_bytes(library)
         yosys(["read_json block.json", *target.script, "opt_clean", "write_json out.json"], folder, timeout)

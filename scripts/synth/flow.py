@@ -138,13 +138,18 @@ def elaborate_module(
         SynthesisError: the module has no such parameter, which slang would pass over in silence.
     """
     file_list = files or ROOT / "rtl" / FILE_LIST
-    for path in read_file_list(file_list.resolve())[0]:
+    _check_parameters(module, parameters, file_list)
+    return _elaborated(module, parameters, {}, file_list, timeout)
+
+
+def _check_parameters(module: str, parameters: Mapping[str, int], file_list: Path) -> None:
+    sources, _ = read_file_list(file_list.resolve())
+    for path in sources:
         text = path.read_text(encoding="utf-8")
         for header in re.findall(rf"\bmodule\s+{re.escape(module)}\b(.*?)\)\s*;", text, re.DOTALL):
             unknown = [name for name in parameters if not re.search(rf"\b{re.escape(name)}\s*=", header)]
             if unknown:
                 raise SynthesisError(f"{module} has no parameter {', '.join(unknown)}")
-    return _elaborated(module, parameters, {}, file_list, timeout)
 
 
 def _elaborated(

@@ -107,7 +107,7 @@ def load_config(config: str) -> NpuConfig:
         return dataclasses.replace(read, name=f"{stem}-{hashlib.sha256(values).hexdigest()[:8]}")
     raise ConfigError(
         f"no configuration {config!r}; those that exist: {', '.join(config_names())}, random-<seed>, and any"
-        " TOML file"
+        " TOML file whose name ends in .toml"
     )
 
 

@@ -67,8 +67,12 @@ def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Return the sources and include directories of a file list (.f). Its paths are relative to its folder.
 
     Raises:
-        FileListError: a file that does not exist, or an option other than +incdir+.
+        OSError: the list cannot be read.
+        FileListError: a source that does not exist, what is no file (a pipe may never end), or an option
+            other than +incdir+.
     """
+    if path.exists() and not path.is_file():
+        raise FileListError(f"{path} is no file")
     sources: list[Path] = []
     includes: list[Path] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -81,8 +85,9 @@ def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
             raise FileListError(f"{path}:{number}: {entry}: only +incdir+ and file names are understood")
         else:
             source = (path.parent / entry).resolve()
-            if not source.exists():
-                raise FileListError(f"{path}:{number}: {entry} does not exist")
+            if not source.is_file():
+                wrong = "is no file" if source.exists() else "does not exist"
+                raise FileListError(f"{path}:{number}: {entry} {wrong}")
             sources.append(source)
     return tuple(sources), tuple(includes)
 

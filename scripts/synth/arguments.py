@@ -1,10 +1,14 @@
 """Arguments that synthesis and placement share: names divided by commas, and modules with parameters."""
 
+import argparse
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from echo_sim.numerals import Whole
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -16,8 +20,11 @@ class SingleModule:
 
 
 def names(text: str) -> list[str]:
-    """Return the names that a text with commas has."""
-    return [name for name in text.split(",") if name]
+    """Return the names that a text with commas has; ArgumentTypeError if one of them is empty."""
+    found = text.split(",")
+    if "" in found:
+        raise argparse.ArgumentTypeError(f"{text!r}: an empty name")
+    return found
 
 
 def single_module(text: str) -> SingleModule:
@@ -25,10 +32,19 @@ def single_module(text: str) -> SingleModule:
 
     Raises:
         NumeralError: a parameter has no whole number.
+        ArgumentTypeError: a name that is no identifier, or a parameter that is there twice.
     """
-    name, _, given = text.partition(":")
-    pairs = (each.partition("=") for each in names(given))
-    return SingleModule(name, {key: Whole()(value) for key, _, value in pairs})
+    name, colon, given = text.partition(":")
+    parameters: dict[str, int] = {}
+    pairs = [each.partition("=") for each in names(given)] if colon else []
+    for key in (name, *(key for key, _, _ in pairs)):
+        if not _IDENTIFIER.fullmatch(key):
+            raise argparse.ArgumentTypeError(f"{text!r}: {key!r} is no identifier")
+    for key, _, value in pairs:
+        if key in parameters:
+            raise argparse.ArgumentTypeError(f"{text!r}: {key} is there twice")
+        parameters[key] = Whole()(value)
+    return SingleModule(name, parameters)
 
 
 def tell(text: str) -> None:

@@ -135,7 +135,8 @@ def elaborate_module(
         timeout: as `elaborate`.
 
     Raises: as `yosys`; OSError: the list cannot be read; FileListError: it names what is not there;
-        SynthesisError: the module has no such parameter, which slang would pass over in silence.
+        SynthesisError: it names nothing, or the module has no such parameter, which slang would pass over in
+        silence.
     """
     file_list = files or ROOT / "rtl" / FILE_LIST
     _check_parameters(module, parameters, file_list)
@@ -162,9 +163,11 @@ def _elaborated(
     sources, includes = (
         [_below(path, file_list) for path in paths] for paths in read_file_list(file_list.resolve())
     )
+    if not sources:
+        raise SynthesisError(f"{file_list} names no source")
     places = " -I ".join(["rtl", *includes])
     with working_folder(WORK) as folder:
-        shutil.copytree(file_list.parent, folder / "rtl")
+        shutil.copytree(file_list.parent, folder / "rtl", ignore=_special)
         yosys(
             [
                 f"read_slang {_elaboration(top, parameters, defines, sources, places)}",
@@ -181,6 +184,12 @@ def _elaborated(
         )
         design = json.loads((folder / "design.json").read_text(encoding="utf-8"))
     return blocks_of(design["modules"], top)
+
+
+def _special(folder: str, entries: Sequence[str]) -> list[str]:
+    """Return what is neither a file nor a folder: a pipe or a device gives no copy, and may never end."""
+    paths = [Path(folder, entry) for entry in entries]
+    return [path.name for path in paths if not path.is_file() and not path.is_dir()]
 
 
 def _below(path: Path, file_list: Path) -> str:

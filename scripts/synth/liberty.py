@@ -131,6 +131,8 @@ def read_library(path: Path) -> Library:
     Raises:
         LibertyError: the file is not there, or is no such library.
     """
+    if path.exists() and not path.is_file():  # a pipe may never end
+        raise LibertyError(f"{path} is no file")
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -188,8 +190,10 @@ def _parse(text: str) -> LibertyGroup:
                 open_groups[-1].lists[token] = arguments
         else:
             raise ValueError(f"{token} is followed by {tokens[place + 1]}")
-    (library,) = root.of("library")
-    return library
+    libraries = list(root.of("library"))
+    if len(libraries) != 1:
+        raise ValueError(f"it has {len(libraries)} groups `library`, not one")
+    return libraries[0]
 
 
 def _cell(group: LibertyGroup, templates: Mapping[str, LibertyGroup]) -> Cell | None:

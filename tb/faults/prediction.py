@@ -119,9 +119,29 @@ class PredictedDevice(FunctionalModel):
     def take_back(self) -> None:
         """Undo all writes to memory since the last call."""
         for each in reversed(self._history):
-            self.memory.bytes[each.starts[:, None] + np.arange(each.before.shape[1])] = each.before
+            self._put_back(each)
         self._history.clear()
         self.written.clear()
+
+    def is_sound(self, command: CheckedCommand) -> bool:
+        """Return whether a command ends without an error if nothing limits its time; memory stays as it is.
+
+        Raises ValueError: the command has no destination.
+        """
+        if command.dst is None:
+            raise ValueError(f"{command.packet.opcode} has no destination")
+        kept = self._keep(self._starts(command, command.dst), command.dst.row_bytes, defined=False)
+        try:
+            self._execution.execute(command, limit=0)
+        except ExecutionFault:
+            return False
+        finally:
+            self._history.pop()
+            self._put_back(kept)
+        return True
+
+    def _put_back(self, kept: Written) -> None:
+        self.memory.bytes[kept.starts[:, None] + np.arange(kept.before.shape[1])] = kept.before
 
     def _keep(self, starts: NDArray[np.int64], size: int, *, defined: bool) -> Written:
         kept = Written(starts, self.memory.bytes[starts[:, None] + np.arange(size)], defined)
@@ -253,11 +273,7 @@ class PredictedDevice(FunctionalModel):
         if command.dst is None:
             super()._execute(command)
             return
-        if command.vector is not None and command.vector.table_rows:
-            starts = row_addresses(self.memory.bytes, command.vector)
-        else:
-            starts = np.unique(addresses(command.dst, command.batch))
-        kept = self._keep(starts, command.dst.row_bytes, defined=True)
+        kept = self._keep(self._starts(command, command.dst), command.dst.row_bytes, defined=True)
         self.written.append(kept)
         try:
             super()._execute(command)
@@ -265,6 +281,12 @@ class PredictedDevice(FunctionalModel):
             self.written[-1] = Written(kept.starts, kept.before, False)
             self.stopped = command
             raise
+
+    def _starts(self, command: CheckedCommand, dst: MemoryOperand) -> NDArray[np.int64]:
+        """Return the first address of each run of bytes that a command with destination `dst` writes."""
+        if command.vector is not None and command.vector.table_rows:
+            return row_addresses(self.memory.bytes, command.vector)
+        return np.unique(addresses(dst, command.batch))
 
 
 def commands(

@@ -18,7 +18,18 @@ from tests.refusals import refuses
         ({"transport": "pcie"}, ValueError, "transport is 'pcie'; it is one of xdma, uio"),
         ({"device": 3}, TypeError, "device is 3"),
         ({"device": "/dev/x\0y"}, ValueError, "device is '/dev/x.*y'; no file has such a name"),
-        ({"memory_file": None}, TypeError, "memory_file is None"),
+        ({"memory_file": 5}, TypeError, "memory_file is 5"),
+        (
+            {"memory_file": "/dev/m", "transport": "xdma"},
+            ValueError,
+            "memory_file is '/dev/m'; the transport",
+        ),
+        ({"memory_base": 4096, "transport": "uio"}, ValueError, "memory_base is 4096; a buffer of the"),
+        (
+            {"memory_file": "/dev/./u", "device": "/dev/u", "transport": "uio"},
+            ValueError,
+            r"memory_file is '/dev/\./u', as is device",
+        ),
         ({"memory_file": "\ud800"}, ValueError, "memory_file is "),
         ({"registers": 6}, ValueError, "registers is 6; it must be a multiple of 4"),
         ({"registers": -4}, ValueError, "registers is -4"),
@@ -27,6 +38,7 @@ from tests.refusals import refuses
         ({"memory_base": 64}, ValueError, "memory_base is 64; it must be a multiple of 4096"),
         ({"memory_base": (1 << 63) - 4096}, ValueError, rf"a multiple of 4096 up to 2\^63 - {MEMORY_SIZE}"),
         ({"clock_mhz": 0}, ValueError, "clock_mhz is 0"),
+        ({"clock_mhz": 1e6}, ValueError, "clock_mhz is 1000000"),
         ({"clock_mhz": float("nan")}, ValueError, "clock_mhz is nan"),
         ({"clock_mhz": "fast"}, TypeError, "clock_mhz is 'fast'"),
         ({"stalls": 0.5}, TypeError, "fpga has no option 'stalls'; its options are transport, device"),
@@ -44,6 +56,7 @@ def test_the_environment_names_the_device(monkeypatch: pytest.MonkeyPatch) -> No
     refuses(NpuCardMissingError, "/dev/else_user", echo_npu.open, "fpga", CONFIG, device="/dev/else")
     monkeypatch.setenv("ECHO_NPU_TRANSPORT", "uio")
     refuses(NpuCardMissingError, "/dev/nothing cannot", echo_npu.open, "fpga", CONFIG)
+    refuses(ValueError, "memory_base is 4096", echo_npu.open, "fpga", CONFIG, memory_base=4096)
     refuses(NpuCardMissingError, "/dev/nothing_user", echo_npu.open, "fpga", CONFIG, transport="xdma")
     monkeypatch.setenv("ECHO_NPU_TRANSPORT", "pci")
     refuses(BackendError, "no transport 'pci'; they are xdma, uio", echo_npu.open, "fpga", CONFIG)

@@ -1,6 +1,7 @@
 """Synthesis: libraries, longest paths, blocks and tables; and small blocks through Yosys."""
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -296,19 +297,24 @@ def test_a_module_of_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture
         (tmp_path / "other" / name).write_text(text, encoding="utf-8")
     files = ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
     words = ["--files", str(tmp_path / "other" / "all.f"), "--target", "gates", "--jobs", "1"]
+    os.mkfifo(tmp_path / "other" / "pipe.sv")
     assert command.main([*words, "--module", "other:N=5", *files]) == 0
     rows = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["other"]
     assert {row["module"]: len(row["instances"]) for row in rows} == {"and_or": 5, "other": 1}
     for text, said in (
         ("and_or.sv\nnone.sv\n", "none.sv does not exist"),
         ("../above.sv\n", "above.sv does not lie in its folder"),
+        ("// nothing\n", "all.f names no source"),
+        ("deep\n", "deep is no file"),
+        ("pipe.sv\n", "pipe.sv is no file"),
     ):
         (tmp_path / "above.sv").touch()
         (tmp_path / "other" / "all.f").write_text(text, encoding="utf-8")
         assert command.main([*words, "--module", "other"]) == WRONG_ARGUMENTS
         assert said in capsys.readouterr().err
-    assert command.main([*words[2:], "--module", "other", "--files", "/nowhere.f"]) == WRONG_ARGUMENTS
-    assert "/nowhere.f" in capsys.readouterr().err
+    for path in ("/nowhere.f", "/dev/null"):
+        assert command.main([*words[2:], "--module", "other", "--files", path]) == WRONG_ARGUMENTS
+        assert path in capsys.readouterr().err
 
 
 def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,6 +327,14 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         (["--timeout", "0"], "'0': it must be a number"),
         (["--files", "other.f"], "--files takes --module"),
         (["--module", "skid_buffer:Width=wide"], "'wide': it must be a whole number"),
+        (["--module", "skid_buffer:Width=1,Width=2"], "Width is there twice"),
+        (["--module", "skid_buffer:Width=1,"], "'Width=1,': an empty name"),
+        (["--module", "skid_buffer:"], "'': an empty name"),
+        (["--module", ""], "'' is no identifier"),
+        (["--module", "skid buffer"], "'skid buffer' is no identifier"),
+        (["--block", ""], "argument --block: '': an empty name"),
+        (["--config", ","], "argument --config: ',': an empty name"),
+        (["--target", "gates,"], "argument --target: 'gates,': an empty name"),
     ):
         with pytest.raises(SystemExit) as ended:
             command.main(arguments)
@@ -328,8 +342,13 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         assert words in capsys.readouterr().err
     assert command.main(["--config", "huge"]) == WRONG_ARGUMENTS
     assert "no configuration 'huge'" in capsys.readouterr().err
-    assert command.main(["--liberty", "/nowhere/x.lib", "--target", "osu018"]) == WRONG_ARGUMENTS
-    assert "cannot be read" in capsys.readouterr().err
+    for path, words in (
+        ("/nowhere/x.lib", "cannot be read"),
+        ("/dev/null", "/dev/null is no file"),
+        ("Makefile", "Makefile is not a Liberty library"),
+    ):
+        assert command.main(["--liberty", path, "--target", "osu018"]) == WRONG_ARGUMENTS
+        assert words in capsys.readouterr().err
 
 
 def test_the_page_is_written_as_a_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from echo_npu.spec.memory_map import MEMORY_SIZE
 
 Way = Literal["xdma", "uio"]
 _DEFAULTS: dict[str, str] = {"xdma": "/dev/xdma0", "uio": "/dev/uio0"}
+_MEMORY_FILE = "/dev/udmabuf0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class FpgaOptions(CardOptions):
             ECHO_NPU_DEVICE, else /dev/xdma0 or /dev/uio0.
         registers: offset of the register window in the card's BAR, or in the first UIO map, bytes.
         memory_base: xdma: where device memory begins in the address space of the DMA engines.
-        memory_file: uio: the u-dma-buf that is device memory.
+        memory_file: uio: the u-dma-buf that is device memory; None: /dev/udmabuf0.
         clock_mhz: the NPU's clock, by which time-outs in cycles become seconds.
 
     Raises: TypeError, ValueError: naming the option and its value.
@@ -39,15 +40,14 @@ class FpgaOptions(CardOptions):
     device: str | None = None
     registers: int = 0
     memory_base: int = 0
-    memory_file: str = "/dev/udmabuf0"
+    memory_file: str | None = None
     clock_mhz: float = 100.0
 
     def __post_init__(self) -> None:
         if self.transport is not None and self.transport not in get_args(Way):
             raise ValueError(f"transport is {self.transport!r}; it is one of {', '.join(get_args(Way))}")
         for name in ("device", "memory_file"):
-            value = getattr(self, name)
-            if not (name == "device" and value is None):
+            if (value := getattr(self, name)) is not None:
                 check_path(name, value)
         check_offset("registers", self.registers, 4, WINDOW_BYTES)
         check_offset("memory_base", self.memory_base, 4096, MEMORY_SIZE)
@@ -67,12 +67,25 @@ class FpgaOptions(CardOptions):
         raise BackendError(f"there is no transport {chosen!r}; they are {', '.join(get_args(Way))}")
 
     def open(self, files: SystemFiles) -> Transport:
-        """Open the card."""
+        """Open the card.
+
+        Raises:
+            ValueError: an option of the other transport, or one file for registers and memory.
+        """
         way = self.way()
         device = self.device or os.environ.get("ECHO_NPU_DEVICE") or _DEFAULTS[way]
         if way == "xdma":
+            if self.memory_file is not None:
+                raise ValueError(f"memory_file is {self.memory_file!r}; the transport xdma has no such file")
             return XdmaTransport(files, device, self.registers, self.memory_base)
-        return UioTransport(files, device, self.registers, self.memory_file)
+        if self.memory_base:
+            raise ValueError(f"memory_base is {self.memory_base}; a buffer of the transport uio has none")
+        memory_file = _MEMORY_FILE if self.memory_file is None else self.memory_file
+        if os.path.realpath(memory_file) == os.path.realpath(device):
+            raise ValueError(
+                f"memory_file is {memory_file!r}, as is device: registers and memory are two files"
+            )
+        return UioTransport(files, device, self.registers, memory_file)
 
 
 class FpgaBackend(CardBackend):

@@ -11,6 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn
 from rich.table import Table
 
 import echo_npu
+from echo_npu.backends.board.options import CLOCK_MHZ
 from echo_npu.cli.support import AsJson, Backend, Config, given, reported, table_console
 from echo_npu.selftest import SelfCheck, SelfTest, run_selftest
 from echo_sim.numerals import Real, Whole, option
@@ -51,7 +52,7 @@ def selftest_command(
         typer.Option(help="Where the device finds its memory on its bus (asic).", **option(_PLACE)),
     ] = None,
     clock_mhz: Annotated[
-        float | None, typer.Option(help="The NPU's clock (fpga, asic).", **option(Real(0, above=True)))
+        float | None, typer.Option(help="The NPU's clock (fpga, asic).", **option(Real(*CLOCK_MHZ)))
     ] = None,
     march: Annotated[
         int, typer.Option(help="MiB of each memory region to march over.", **option(Whole(1, 256)))

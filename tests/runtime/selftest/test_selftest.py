@@ -314,6 +314,8 @@ def test_the_command_fails_with_a_check(monkeypatch: pytest.MonkeyPatch) -> None
         (["--backend", "fpga", "--registers", "6"], 2, "registers is 6; it must be a multiple of 4"),
         (["--backend", "fpga", "--memory-base", "0x64"], 2, "memory_base is 100; it must be a multiple of"),
         (["--backend", "fpga", "--memory-base", "-1"], 2, "'-1': it must be a whole number from 0"),
+        (["--backend", "fpga", "--clock-mhz", "1e-7"], 2, "'1e-7': it must be a number from 1e-06"),
+        (["--backend", "fpga", "--clock-mhz", "nan"], 2, "'nan': it must be a number from 1e-06"),
         (["--backend", "fpga", "--bar", "2"], 2, "fpga has no option 'bar'"),
         (["--backend", "asic", "--bar", "6"], 2, "bar is 6; it must lie in 0..5"),
         (["--backend", "asic", "--iova", "5"], 2, "iova is 5; it must be a multiple of 4096"),

@@ -4,12 +4,16 @@ import random
 import struct
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from echo_npu.commands.builders import gather_command
 from echo_npu.commands.packets import ExtensionPacket, Flags, NpuCommandPacket, Opcode, packet_bytes
+from echo_npu.model.program_memory import ILLEGAL
 from echo_npu.spec import registers as regs
 from echo_npu.spec.data_types import Blocks
 from echo_npu.spec.status import ErrorCode, State
+from tb.faults.fuzz_case import FuzzCase
 from tb.faults.packets import (
     edited,
     flipped,
@@ -137,6 +141,55 @@ def test_effort_grows_with_the_work(device: PredictedDevice) -> None:
     assert first is not None
     assert second is not None
     assert effort(first) < 200 < 20_000 < effort(second)
+
+
+def test_a_command_is_sound_if_nothing_but_the_time_can_stop_it(device: PredictedDevice) -> None:
+    """A bad index and a program that was overwritten are found; neither memory nor the state changes."""
+    stage = FaultStage("small", random.Random(9), 60, device)
+    stage.ready(Script())
+    device.host_write(0x1000, b"abcd" + bytes(16))
+    for slots in stage.pool:
+        ((_, command),) = commands(slots, device.programs, blocks=device.has_blocks)
+        assert command is not None
+        assert command.dst is None or device.is_sound(command)
+    (gather,) = gather_command(0x1000, 0x1004, 0x1000_0000, 4, 4, 1).slots
+    ((_, command),) = commands([gather], device.programs, blocks=False)
+    assert command is not None
+    assert device.is_sound(command)
+    state = device.registers()
+    assert not device.memory.bytes[0x1000_0000:0x1000_0010].any()
+    device.host_write(0x100C, struct.pack("<i", -1))
+    assert not device.is_sound(command)
+    ((_, vector),) = commands(
+        next(slots for slots in stage.pool if len(slots) == 4), device.programs, blocks=device.has_blocks
+    )
+    assert vector is not None
+    assert device.is_sound(vector)
+    device.programs.load(0, np.full(device.programs.loaded, ILLEGAL))
+    assert not device.is_sound(vector)
+    assert device.registers() == state
+    assert not device.written
+    nop = NpuCommandPacket(Opcode.NOP).pack()
+    ((_, nothing),) = commands([nop], device.programs, blocks=False)
+    assert nothing is not None
+    with pytest.raises(ValueError, match="destination"):
+        device.is_sound(nothing)
+
+
+def test_an_overdue_command_has_no_other_error(device: PredictedDevice) -> None:
+    """Each ends with TIMEOUT, even where all programs were overwritten; some are left to try then."""
+    stage = FaultStage("small", random.Random(9), 60, device)
+    for broken in (False, True):
+        errors = Counter[int]()
+        for seed in range(60):
+            case = FuzzCase(stage, seed, 0)
+            if broken:
+                device.programs.load(0, np.full(device.programs.loaded, ILLEGAL))
+            case._overdue()
+            errors += Counter(case.errors)
+            device.take_back()
+        assert errors.keys() == {ErrorCode.TIMEOUT}
+        assert errors[ErrorCode.TIMEOUT] > 10
 
 
 def test_packets_are_drawn_from_the_seed(device: PredictedDevice) -> None:

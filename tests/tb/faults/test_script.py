@@ -58,6 +58,13 @@ def operations(script: Script) -> list[tuple[int, list[int]]]:
     return found
 
 
+def test_only_the_writes_behind_the_first_come_late() -> None:
+    script = Script()
+    script.write((0x40, 1), (0x64, 2), (0x20, 3), late=7)
+    late = 7 << 16
+    assert operations(script) == [(CaseOperation.WRITE, [0x40, 1, 0x64 | late, 2, 0x20 | late, 3])]
+
+
 def test_large_places_take_several_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(script_module, "LARGEST", 5)  # words: an address, a count, and three of data
     script = Script()

@@ -3,10 +3,14 @@
 import os
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Final
 
 from echo_npu.backends.base import check_number
 from echo_npu.backends.board.files import SystemFiles
 from echo_npu.backends.board.transport import Transport
+
+CLOCK_MHZ: Final = (1e-6, 1e5)
+"""The least and the most clock of an NPU, in MHz."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,4 +54,4 @@ def check_path(name: str, value: object) -> None:
 
 def check_clock(value: object) -> None:
     """Raise TypeError or ValueError unless `value` can be a clock in MHz."""
-    check_number("clock_mhz", value, 1e-6, 1e5)
+    check_number("clock_mhz", value, *CLOCK_MHZ)

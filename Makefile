@@ -182,12 +182,12 @@ fusesoc: $(VENV)/.sim $(VENV)/.dev ## a target of echo_npu.core; TARGET=lint, TA
 
 .PHONY: synth
 synth: $(VENV)/.dev $(VENV)/.verify ## Yosys: cells, area, longest path, FPGA resources of each block; hours, BLOCK=skid_buffer: seconds; CONFIG=small ON=osu018,ecp5 LIBERTY=file JOBS=2 UPDATE=1
-	@$(PY) -m scripts.synth --config "$$SYNTH_CONFIG" --block "$$BLOCK" --target "$$ON" --jobs "$$JOBS" \
-	    $(if $(LIBERTY),--liberty "$$LIBERTY") $(if $(filter-out 0,$(UPDATE)),--update)
+	@$(PY) -m scripts.synth --config "$$SYNTH_CONFIG" --jobs "$$JOBS" $(if $(BLOCK),--block "$$BLOCK") \
+	    $(if $(ON),--target "$$ON") $(if $(LIBERTY),--liberty "$$LIBERTY") $(if $(filter-out 0,$(UPDATE)),--update)
 
 .PHONY: place
 place: $(VENV)/.dev ## a block on a Lattice ECP5 by nextpnr: clock and resources; minutes; BLOCK=systolic_row CONFIG=small DEVICE=85k JOBS=2
-	@$(PY) -m scripts.place --config "$$PLACE_CONFIG" --block "$$BLOCK" --device "$$DEVICE" --jobs "$$JOBS"
+	@$(PY) -m scripts.place --config "$$PLACE_CONFIG" $(if $(BLOCK),--block "$$BLOCK") --device "$$DEVICE" --jobs "$$JOBS"
 
 .PHONY: formal
 formal: $(VENV)/.sim $(VENV)/.dev ## formal proofs of handshakes, order and response times; minutes; PROOF="sync_fifo-4 ..."

@@ -39,6 +39,7 @@ yosys alumacc
 yosys opt
 yosys memory -nomap
 yosys opt_clean
+yosys techmap -map ip/read_ports.v -D MOST_READ_PORTS=8
 yosys {*}$ecp5 -top $top -run map_ram:map_luts
 yosys techmap -map +/lattice/latches_map.v
 yosys abc -lut 4

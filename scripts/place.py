@@ -26,33 +26,34 @@ from scripts.synth.status import status_of
 from scripts.synth.tools import SynthesisError
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
+    made = argparse.ArgumentParser(
         prog="python -m scripts.place",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    what = parser.add_mutually_exclusive_group(required=True)
+    what = made.add_mutually_exclusive_group(required=True)
     what.add_argument("--block", help="a module of the configuration, or the path of an instance of one")
     what.add_argument(
         "--module",
         type=single_module,
         help="a module by itself, with its parameters: systolic_row:Cols=1,Pipeline=1",
     )
-    parser.add_argument("--config", default="small", help="the configuration that --block is in")
-    parser.add_argument("--device", choices=DEVICES, default="85k", help="LFE5U-12F to LFE5U-85F")
-    parser.add_argument("--seed", type=SEED, default=1, help="of the placer")
-    parser.add_argument("--timeout", type=Real(1, 1e6), default=1800.0, help="of each tool's run, in seconds")
-    parser.add_argument(
+    made.add_argument("--config", default="small", help="the configuration that --block is in")
+    made.add_argument("--device", choices=DEVICES, default="85k", help="LFE5U-12F to LFE5U-85F")
+    made.add_argument("--seed", type=SEED, default=1, help="of the placer")
+    made.add_argument("--timeout", type=Real(1, 1e6), default=1800.0, help="of each tool's run, in seconds")
+    made.add_argument(
         "--jobs", type=Whole(1, 4096), default=os.cpu_count() or 1, help="blocks that are mapped at a time"
     )
-    parser.add_argument("--json", type=Path, help="write the result to this file")
-    return parser
+    made.add_argument("--json", type=Path, help="write the result to this file")
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry point; returns the process's exit status."""
-    options = _parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     return status_of(lambda: _run(options))
 
 

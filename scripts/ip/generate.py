@@ -155,7 +155,9 @@ def core_text(root: Path = ROOT) -> str:
         *("  verilog_top:", f"    files: [{WRAPPER.as_posix()}]", "    file_type: verilogSource"),
         *("  sdc:", "    files: [ip/npu.sdc]", "    file_type: SDC"),
         *("  xdc:", "    files: [ip/npu.xdc]", "    file_type: xdc"),
-        *("  yosys:", "    files: [ip/yosys.tcl: {copyto: ip/yosys.tcl}]", "    file_type: user"),
+        *("  yosys:", "    files:"),
+        *(f"      - {name}: {{copyto: {name}}}" for name in ("ip/yosys.tcl", "ip/read_ports.v")),
+        "    file_type: user",
         "",
         "parameters:",
     ]

@@ -37,57 +37,56 @@ LIBERTY_VARIABLE = "ECHO_NPU_LIBERTY"
 HTML = ROOT / "reports" / "synthesis.html"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
+    made = argparse.ArgumentParser(
         prog="python -m scripts.synth",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
+    made.add_argument(
         "--config",
         type=names,
         action="extend",
         help="configurations, divided by commas; repeatable; default: small,default",
     )
-    parser.add_argument(
+    made.add_argument(
         "--block",
         type=names,
         action="extend",
         help="modules or instances, divided by commas, with what they contain; repeatable; default: all",
     )
-    parser.add_argument(
+    made.add_argument(
         "--module",
         type=single_module,
         help="measure a module by itself, with its parameters: systolic_row:Cols=1,Pipeline=1",
     )
-    parser.add_argument(
+    made.add_argument(
         "--files", type=Path, help="a file list (.f) of other sources, one of whose modules --module names"
     )
-    parser.add_argument(
+    made.add_argument(
         "--target",
         type=names,
         action="extend",
         help=f"some of {','.join(TARGETS)}, divided by commas; repeatable; default: osu018 (without the"
         " library: gates), ecp5 and xilinx",
     )
-    parser.add_argument(
+    made.add_argument(
         "--liberty",
         type=Path,
         help=f"the library of the target osu018; default: ${LIBERTY_VARIABLE}, else {INSTALLED}",
     )
-    parser.add_argument("--timeout", type=Real(1, 1e6), default=1800.0, help="of one block, in seconds")
-    parser.add_argument("--kept", action="store_true", help="map nothing: report what was mapped before")
-    parser.add_argument(
-        "--jobs", type=Whole(1, 4096), default=os.cpu_count() or 1, help="processes at a time"
-    )
-    parser.add_argument("--json", type=Path, help="write the results to this file")
-    parser.add_argument("--html", type=Path, default=HTML, help=f"the report; default: {HTML}")
-    parser.add_argument(
+    made.add_argument("--timeout", type=Real(1, 1e6), default=1800.0, help="of one block, in seconds")
+    made.add_argument("--kept", action="store_true", help="map nothing: report what was mapped before")
+    made.add_argument("--jobs", type=Whole(1, 4096), default=os.cpu_count() or 1, help="processes at a time")
+    made.add_argument("--json", type=Path, help="write the results to this file")
+    made.add_argument("--html", type=Path, default=HTML, help=f"the report; default: {HTML}")
+    made.add_argument(
         "--update",
         action="store_true",
         help="write the table of docs/silicon.md; columns of other targets stay as they are",
     )
-    return parser
+    return made
 
 
 def _library(given: Path | None) -> Path | None:
@@ -98,24 +97,24 @@ def _library(given: Path | None) -> Path | None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry point; returns the process's exit status."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    reads = parser()
+    options = reads.parse_args(arguments)
     options.config = options.config or ["small", "default"]
     liberty = _library(options.liberty)
     targets = options.target or ["osu018" if liberty else "gates", "ecp5", "xilinx"]
     if unknown := [name for name in targets if name not in TARGETS]:
-        parser.error(f"no target {', '.join(unknown)}: name some of {', '.join(TARGETS)}")
+        reads.error(f"no target {', '.join(unknown)}: name some of {', '.join(TARGETS)}")
     if "osu018" in targets and liberty is None:
-        parser.error("the target osu018 needs its library: see --help")
+        reads.error("the target osu018 needs its library: see --help")
     if options.files and not options.module:
-        parser.error("--files takes --module")
+        reads.error("--files takes --module")
     if options.update:
         if options.block or options.module:
-            parser.error("--update writes a table of all blocks, so it takes no --block and no --module")
+            reads.error("--update writes a table of all blocks, so it takes no --block and no --module")
         page = report.PAGE.read_text(encoding="utf-8")
         for name in options.config:
             if marks(report.command(name))[0] not in page:
-                parser.error(f"{report.PAGE.name} has no table of the configuration {name}")
+                reads.error(f"{report.PAGE.name} has no table of the configuration {name}")
     return status_of(lambda: _run(targets, liberty, options))
 
 

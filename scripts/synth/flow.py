@@ -12,7 +12,6 @@ from typing import Any
 from echo_sim.config import NpuConfig
 from echo_sim.designs import TOP, read_file_list
 from scripts.synth.blocks import Block, blocks_of
-from scripts.synth.read_ports import MOST, with_copies
 from scripts.synth.tools import SynthesisError, yosys
 from scripts.synth.working import working_folder
 from tb.netlist.mapping import TO_GATES, netlist_digest
@@ -29,7 +28,13 @@ LIBERTY = "library.lib"
 # multiply-add has half as many gates again on its path, for a tenth less area.
 _ABC = "+strash;ifraig;scorr;dc2;strash;&get,-n;&st;&if,-g,-K,6;&synch2;&nf;&put;buffer,-c;topo;upsize;dnsize"
 
-_COARSE_END = ("alumacc", "opt", "memory -nomap", "opt_clean")
+MOST_READ_PORTS = 8
+"""Read ports of a memory that goes to an FPGA's RAMs as it is."""
+READ_PORTS = "ip/read_ports.v"
+"""What makes copies of the others, below ROOT and in the working folder."""
+COPIES = f"techmap -map {READ_PORTS} -D MOST_READ_PORTS={MOST_READ_PORTS}"
+
+_COARSE_END = ("alumacc", "opt", "memory -nomap", "opt_clean", COPIES)
 
 SYNTH_ECP5 = "synth_ecp5 -nowidelut -noccu2"
 # abc in the place of abc9, which does not end on the logic of the lanes in 18 minutes. It does not look into
@@ -167,7 +172,7 @@ def _elaborated(
         raise SynthesisError(f"{file_list} names no source")
     places = " -I ".join(["rtl", *includes])
     with working_folder(WORK) as folder:
-        shutil.copytree(file_list.parent, folder / "rtl", ignore=_special)
+        shutil.copytree(file_list.resolve().parent, folder / "rtl", ignore=_not_copied)
         yosys(
             [
                 f"read_slang {_elaboration(top, parameters, defines, sources, places)}",
@@ -186,10 +191,15 @@ def _elaborated(
     return blocks_of(design["modules"], top)
 
 
-def _special(folder: str, entries: Sequence[str]) -> list[str]:
-    """Return what is neither a file nor a folder: a pipe or a device gives no copy, and may never end."""
+def _not_copied(folder: str, entries: Sequence[str]) -> list[str]:
+    """Return what of a folder is not copied: pipes and devices, which may never end, what is hidden, and the
+    copies themselves."""
     paths = [Path(folder, entry) for entry in entries]
-    return [path.name for path in paths if not path.is_file() and not path.is_dir()]
+    return [
+        path.name
+        for path in paths
+        if path.name.startswith(".") or path == WORK or not (path.is_file() or path.is_dir())
+    ]
 
 
 def _below(path: Path, file_list: Path) -> str:
@@ -215,6 +225,12 @@ def _elaboration(
     )
 
 
+def _has_many_read_ports(block: Block) -> bool:
+    cells = (cell for module in block.netlist["modules"].values() for cell in module["cells"].values())
+    memories = (cell["parameters"] for cell in cells if cell["type"] == "$mem_v2")
+    return any(int(each["RD_PORTS"], 2) > MOST_READ_PORTS for each in memories)
+
+
 def map_block(block: Block, target: Target, liberty: Path | None, timeout: float) -> Mapping[str, Any]:
     """Return the netlist of a block in the target's cells: `ports` and `cells` of Yosys's JSON.
 
@@ -224,9 +240,14 @@ def map_block(block: Block, target: Target, liberty: Path | None, timeout: float
     Raises: as `yosys`.
     """
     library = liberty.read_bytes() if liberty and target.name == "osu018" else b""
-    design = block.netlist if target.timed else with_copies(block.netlist)
-    marks = () if design is block.netlist else (str(MOST).encode(),)
-    made = netlist_digest(block.key.encode(), "\n".join(target.script).encode(), library, *marks)
+    script, marks = list(target.script), []
+    if COPIES in script:
+        # Where there is nothing to copy, the pass would still number what comes after it anew.
+        if _has_many_read_ports(block):
+            marks.append((ROOT / READ_PORTS).read_bytes())
+        else:
+            script.remove(COPIES)
+    made = netlist_digest(block.key.encode(), "\n".join(script).encode(), library, *marks)
     kept = WORK / "netlists" / f"{target.name}-{made}.json"
     with contextlib.suppress(FileNotFoundError, ValueError):  # a damaged file is made anew
         found: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
@@ -234,10 +255,13 @@ def map_block(block: Block, target: Target, liberty: Path | None, timeout: float
     if timeout == 0:
         raise SynthesisError("not mapped before")
     with working_folder(WORK) as folder:
-        (folder / "block.json").write_text(json.dumps(design), encoding="utf-8")
+        (folder / "block.json").write_text(json.dumps(block.netlist), encoding="utf-8")
+        for mark in marks:
+            (folder / READ_PORTS).parent.mkdir()
+            (folder / READ_PORTS).write_bytes(mark)
         if library:
             (folder / LIBERTY).write_bytes(library)
-        yosys(["read_json block.json", *target.script, "opt_clean", "write_json out.json"], folder, timeout)
+        yosys(["read_json block.json", *script, "opt_clean", "write_json out.json"], folder, timeout)
         modules = json.loads((folder / "out.json").read_text(encoding="utf-8"))["modules"]
     netlist = {
         "ports": modules["block"]["ports"],

@@ -1,15 +1,18 @@
 """Memories with many read ports become copies that hold the same words and read them alike."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scripts.synth.flow import elaborate_module
-from scripts.synth.read_ports import with_copies
+from scripts.synth import flow
+from scripts.synth.blocks import Block
+from scripts.synth.flow import COPIES, MOST_READ_PORTS, READ_PORTS, TARGETS, elaborate_module, map_block
 from scripts.synth.tools import SynthesisError, yosys
+from tb.repository import ROOT
 
 PORTS = 5
 MEMORY = """
@@ -46,6 +49,17 @@ def design(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     return block.netlist
 
 
+def with_copies(design: Mapping[str, Any], most: int, folder: Path) -> dict[str, Any]:
+    """Return a design whose memories have at most `most` read ports."""
+    (folder / READ_PORTS).parent.mkdir(exist_ok=True)
+    shutil.copy(ROOT / READ_PORTS, folder / READ_PORTS)
+    (folder / "in.json").write_text(json.dumps(design), encoding="utf-8")
+    command = COPIES.replace(f"={MOST_READ_PORTS}", f"={most}")
+    yosys(["read_json in.json", command, "opt_clean", "write_json out.json"], folder, 120)
+    copies: dict[str, Any] = json.loads((folder / "out.json").read_text(encoding="utf-8"))
+    return copies
+
+
 def memories(design: Mapping[str, Any]) -> dict[str, Any]:
     cells = design["modules"]["block"]["cells"]
     return {name: cell for name, cell in cells.items() if cell["type"] == "$mem_v2"}
@@ -65,9 +79,9 @@ def prove(design: Mapping[str, Any], copies: Mapping[str, Any], folder: Path) ->
 def test_copies_read_the_same_words(
     design: Mapping[str, Any], most: int, ports: list[int], tmp_path: Path
 ) -> None:
-    copies = with_copies(design, most)
+    copies = with_copies(design, most, tmp_path)
     found = memories(copies)
-    assert [int(cell["parameters"]["RD_PORTS"], 2) for cell in found.values()] == ports
+    assert sorted(int(cell["parameters"]["RD_PORTS"], 2) for cell in found.values()) == sorted(ports)
     assert len({cell["parameters"]["MEMID"] for cell in found.values()}) == len(ports)
     prove(design, copies, tmp_path)
 
@@ -75,8 +89,9 @@ def test_copies_read_the_same_words(
 @pytest.mark.parametrize("signal", ["RD_ADDR", "RD_EN", "RD_DATA", "WR_DATA"])
 def test_wrong_copies_are_refuted(design: Mapping[str, Any], signal: str, tmp_path: Path) -> None:
     """Two bits of a signal of one copy are exchanged."""
-    copies = json.loads(json.dumps(with_copies(design, 4)))
-    bits = next(iter(memories(copies).values()))["connections"][signal]
+    copies = with_copies(design, 4, tmp_path)
+    cells = memories(copies).values()
+    bits = next(each for each in cells if int(each["parameters"]["RD_PORTS"], 2) == 4)["connections"][signal]
     wrong = [*bits[:1], bits[3], bits[2], bits[1], *bits[4:]]
     assert wrong != bits
     bits[:] = wrong
@@ -85,12 +100,63 @@ def test_wrong_copies_are_refuted(design: Mapping[str, Any], signal: str, tmp_pa
 
 
 @pytest.mark.parametrize("most", [PORTS, PORTS + 1])
-def test_few_ports_stay(design: Mapping[str, Any], most: int) -> None:
-    assert with_copies(design, most) is design
+def test_few_ports_stay(design: Mapping[str, Any], most: int, tmp_path: Path) -> None:
+    assert memories(with_copies(design, most, tmp_path)) == memories(design)
 
 
-def test_wide_ports_are_refused(design: Mapping[str, Any]) -> None:
+def test_wide_ports_stay(design: Mapping[str, Any], tmp_path: Path) -> None:
     wide = json.loads(json.dumps(design))
     next(iter(memories(wide).values()))["parameters"]["RD_WIDE_CONTINUATION"] = "00010"
-    with pytest.raises(SynthesisError, match="words_q: wide read ports are not copied"):
-        with_copies(wide, 2)
+    assert len(memories(with_copies(wide, 2, tmp_path))) == 1
+
+
+def ram(ports: int, folder: Path) -> Block:
+    """Return a block of one memory of 32 words of 8 bits with registered read ports."""
+    text = f"""
+module ram (input logic clk_i, write_i, input logic [4:0] to_i, input logic [7:0] data_i,
+            input logic [{ports - 1}:0][4:0] from_i, output logic [{ports - 1}:0][7:0] read_o);
+  logic [7:0] words_q [32];
+  always_ff @(posedge clk_i) begin
+    if (write_i) words_q[to_i] <= data_i;
+    for (int i = 0; i < {ports}; i++) read_o[i] <= words_q[from_i[i]];
+  end
+endmodule
+"""
+    (folder / "ram.sv").write_text(text, encoding="utf-8")
+    (folder / "ram.f").write_text("ram.sv\n", encoding="utf-8")
+    (block,) = elaborate_module("ram", {}, folder / "ram.f").values()
+    return block
+
+
+@pytest.mark.parametrize("target", ["ecp5", "xilinx"])
+def test_memories_with_many_read_ports_are_mapped(
+    target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without copies Yosys fails."""
+    monkeypatch.setattr(flow, "WORK", tmp_path / "work")
+    block = ram(16, tmp_path)
+    assert map_block(block, TARGETS[target], None, 300)["cells"]
+    monkeypatch.setattr(flow, "MOST_READ_PORTS", 99)
+    with pytest.raises(SynthesisError):
+        map_block(block, TARGETS[target], None, 300)
+
+
+def test_another_text_of_the_copies_maps_anew(
+    design: Mapping[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only blocks with many read ports depend on it."""
+    monkeypatch.setattr(flow, "WORK", tmp_path / "work")
+    block = Block("key", "memory", ("memory",), {}, (), design)
+    for most, stays in ((MOST_READ_PORTS, True), (PORTS - 1, False)):
+        with monkeypatch.context() as patch:
+            patch.setattr(flow, "MOST_READ_PORTS", most)
+            map_block(block, TARGETS["ecp5"], None, 300)
+            changed = tmp_path / str(most) / READ_PORTS
+            changed.parent.mkdir(parents=True)
+            changed.write_text((ROOT / READ_PORTS).read_text("utf-8") + "// changed\n", encoding="utf-8")
+            patch.setattr(flow, "ROOT", tmp_path / str(most))
+            if stays:
+                map_block(block, TARGETS["ecp5"], None, 0)
+            else:
+                with pytest.raises(SynthesisError, match="not mapped before"):
+                    map_block(block, TARGETS["ecp5"], None, 0)

@@ -284,7 +284,9 @@ def test_a_module_has_parameters_of_its_own(tmp_path: Path, capsys: pytest.Captu
     assert "| `skid_buffer`" in capsys.readouterr().out
 
 
-def test_a_module_of_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_module_of_other_sources(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, text in {
         "deep/top.sv": '`include "width.svh"\nmodule other #(parameter int N = 2) (input logic [N-1:0] a_i,'
         " b_i, output logic [N-1:0] y_o);\n  and_or u_it [`WIDTH-1:0] (.*);\nendmodule\n",
@@ -298,6 +300,9 @@ def test_a_module_of_other_sources(tmp_path: Path, capsys: pytest.CaptureFixture
     files = ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
     words = ["--files", str(tmp_path / "other" / "all.f"), "--target", "gates", "--jobs", "1"]
     os.mkfifo(tmp_path / "other" / "pipe.sv")
+    monkeypatch.setattr(
+        flow, "WORK", tmp_path / "other" / "work"
+    )  # the folder of the sources has the copy in it
     assert command.main([*words, "--module", "other:N=5", *files]) == 0
     rows = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["other"]
     assert {row["module"]: len(row["instances"]) for row in rows} == {"and_or": 5, "other": 1}

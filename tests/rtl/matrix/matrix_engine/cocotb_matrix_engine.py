@@ -42,8 +42,8 @@ CONFIGURATIONS = [
         "AccEntries": 64, "Blocks": 1, "Pipeline": 1,
     },
     {
-        "DataWidth": 256, "Tile": 16, "BlockM": 64, "BlockKTiles": 4, "BlockNTiles": 4,
-        "AccEntries": 128, "Blocks": 1, "Pipeline": 1,
+        "DataWidth": 256, "Tile": 16, "BlockM": 64, "BlockKTiles": 4, "BlockNTiles": 8,
+        "AccEntries": 256, "Blocks": 1, "Pipeline": 1,
     },
 ]  # fmt: skip
 TILE, BLOCK_M = parameter("Tile"), parameter("BlockM")

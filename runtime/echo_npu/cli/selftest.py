@@ -13,7 +13,7 @@ from rich.table import Table
 import echo_npu
 from echo_npu.backends.board.options import CLOCK_MHZ
 from echo_npu.cli.support import AsJson, Backend, Config, given, reported, table_console
-from echo_npu.selftest import SelfCheck, SelfTest, run_selftest
+from echo_npu.selftest import SelfTest, run_selftest
 from echo_sim.numerals import Real, Whole, option
 
 _PLACE = Whole(0, (1 << 63) - 1)
@@ -87,10 +87,10 @@ def selftest_command(
     ):
         task = progress.add_task("starting")
 
-        def show(check: SelfCheck) -> None:
-            progress.update(task, description=escape(f"{check.name}: {check.detail}"))
+        def show(name: str) -> None:
+            progress.update(task, description=name)
 
-        done = run_selftest(npu, twin, march_bytes=march << 20, on_check=show)
+        done = run_selftest(npu, twin, march_bytes=march << 20, on_start=show)
     if as_json:
         typer.echo(json.dumps({**asdict(done), "passed": done.passed}))
     else:

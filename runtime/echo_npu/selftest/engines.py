@@ -15,6 +15,7 @@ from echo_npu.errors import NpuDeviceError
 from echo_npu.formats.packed import PackedMatrix
 from echo_npu.ops.packed import PackedTensor
 from echo_npu.selftest.records import SelfTestError
+from echo_npu.spec import registers as regs
 from echo_npu.spec.status import ErrorCode, State
 
 _SHAPE: Final = (37, 83, 29)
@@ -105,7 +106,7 @@ def check_vector(npu: Device, twin: Device) -> str:
 
 
 def check_ring(npu: Device, twin: Device) -> str:
-    """Submit a batch through the ring that keeps both engines busy, several times around."""
+    """Submit more than the queue holds through the ring until it wraps, then a chain for both engines."""
     slots = npu.capabilities.queue_depth * 4 + 1
 
     def chain(device: Device) -> NDArray[np.float32]:
@@ -118,11 +119,18 @@ def check_ring(npu: Device, twin: Device) -> str:
             program.run()
             return np.asarray(x.to_numpy(), np.float32)
 
-    for _ in range(3):
+    npu.submit_batch(nop_packet())
+    npu.wait()
+    batches = npu.backend.read_reg(regs.RING_SIZE) // slots + 1
+    before = npu.counters()["commands"]
+    for _ in range(batches):
         npu.submit_batch([nop_packet()] * slots)
         npu.wait()
+    ran = npu.counters()["commands"] - before
+    if ran != batches * slots:
+        raise SelfTestError(f"{ran} of {batches * slots} commands in the ring ran")
     _same(npu, twin, chain, "a chain of products and softmax")
-    return f"3 batches of {slots}, a chain of 16 operations"
+    return f"{batches} batches of {slots}, a chain of 16 operations"
 
 
 def check_error(npu: Device, twin: Device) -> str:

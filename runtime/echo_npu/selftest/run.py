@@ -18,7 +18,7 @@ from echo_npu.selftest.engines import (
 )
 from echo_npu.selftest.interrupts import check_interrupts
 from echo_npu.selftest.memory import check_address_lines, check_march
-from echo_npu.selftest.records import SelfCheck, SelfTest, SelfTestError
+from echo_npu.selftest.records import SelfCheck, SelfTest, SelfTestError, Speed
 from echo_npu.selftest.registers import check_constants, check_registers
 from echo_npu.selftest.speed import measure_speed
 
@@ -30,7 +30,7 @@ def run_selftest(
     twin: Device,
     *,
     march_bytes: int = MARCH_BYTES,
-    on_check: Callable[[SelfCheck], None] | None = None,
+    on_start: Callable[[str], None] = lambda name: None,
 ) -> SelfTest:
     """Try registers, memory, interrupts and engines of a device, and measure its speed.
 
@@ -41,7 +41,8 @@ def run_selftest(
         npu: an open device that nothing else uses.
         twin: a functional model of the same configuration, which gives the expected bits.
         march_bytes: bytes of each memory region to march over.
-        on_check: called after each check, for a progress display.
+        on_start: called with the name of each check before it begins, and with "speed" before that is
+            measured, for a progress display.
     """
     checks: list[tuple[str, Callable[[], str]]] = [
         ("constants", partial(check_constants, npu)),
@@ -58,10 +59,12 @@ def run_selftest(
     ]
     found = []
     for name, check in checks:
+        on_start(name)
         found.append(_made(npu, name, check))
-        if on_check is not None:
-            on_check(found[-1])
-    speeds = measure_speed(npu) if all(check.passed for check in found) else []
+    speeds: list[Speed] = []
+    if all(check.passed for check in found):
+        on_start("speed")
+        speeds = measure_speed(npu)
     facts = {key: value for key, value in npu.info().items() if key in ("card", "simulator", "capabilities")}
     return SelfTest(npu.backend.name, npu.config, facts, tuple(found), tuple(speeds))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.progress import Progress
 from typer.testing import CliRunner
 
 import echo_npu
@@ -16,11 +17,13 @@ from echo_npu import Device, NpuTransferError, nop_packet
 from echo_npu.backends.asic import AsicOptions
 from echo_npu.backends.fpga import FpgaOptions
 from echo_npu.cli import app
+from echo_npu.commands.packets import NpuCommandPacket
 from echo_npu.ops.packed import PackedTensor
 from echo_npu.selftest import SelfTest, run_selftest, speed
 from echo_npu.selftest.counters import check_counters
+from echo_npu.selftest.engines import check_error
 from echo_npu.selftest.interrupts import check_interrupts
-from echo_npu.selftest.memory import check_march
+from echo_npu.selftest.memory import check_address_lines, check_march
 from echo_npu.selftest.records import SelfTestError
 from echo_npu.spec import registers as regs
 from tests.refusals import refuses
@@ -49,12 +52,12 @@ def faults(done: SelfTest) -> dict[str, str]:
 
 @pytest.mark.parametrize("config", ["small", "default"])
 def test_a_device_that_works(config: str) -> None:
-    seen = []
+    started: list[str] = []
     with echo_npu.open("cmodel", config=config) as npu, echo_npu.open("cmodel", config=config) as twin:
-        done = run_selftest(npu, twin, march_bytes=1, on_check=seen.append)
+        done = run_selftest(npu, twin, march_bytes=1, on_start=started.append)
     assert done.passed
     assert [check.name for check in done.checks] == NAMES
-    assert list(done.checks) == seen
+    assert started == [*NAMES, "speed"]
     assert {speed.unit for speed in done.speeds} == {"us", "MiB/s"}
     assert all(speed.value > 0 for speed in done.speeds)
 
@@ -102,6 +105,38 @@ def test_registers_that_are_connected(npu: Device, monkeypatch: pytest.MonkeyPat
     assert "(all got " in faults(examined(npu))["registers"]
 
 
+def test_two_registers_that_are_one(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only values that differ between registers show it."""
+
+    def place(offset: int) -> int:
+        return regs.WATCHDOG if offset == regs.CMD_WINDOW + 20 else offset
+
+    patched(monkeypatch, npu, "write_reg", lambda write, offset, value: write(place(offset), value))
+    patched(monkeypatch, npu, "read_reg", lambda read, offset: read(place(offset)))
+    assert "(all got their addresses)" in faults(examined(npu))["registers"]
+
+
+def test_a_register_that_shows_bits_of_another_one(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address of the other one has no bit more, so only inverted ones show it."""
+    offset, other = regs.CMD_WINDOW + 12, regs.CMD_WINDOW + 4
+    assert not other & ~offset
+    patched(monkeypatch, npu, "read_reg", lambda read, at: read(at) | (read(other) if at == offset else 0))
+    assert "(all got their inverted addresses)" in faults(examined(npu))["registers"]
+
+
+def test_two_bits_of_a_register_that_are_connected(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the same place in two bytes differ only where a single bit is set."""
+
+    def read(method: Callable[[int], int], offset: int) -> int:
+        value = method(offset)
+        return value | (value >> 3 & 1) << 11 if offset == regs.WATCHDOG else value
+
+    patched(monkeypatch, npu, "read_reg", read)
+    assert faults(examined(npu)) == {
+        "registers": "WATCHDOG reads 0x00000808 in place of 0x00000008 (all got bit 3)"
+    }
+
+
 def test_another_configuration(npu: Device) -> None:
     npu.config = "default"
     assert faults(examined(npu))["constants"].startswith("CAP_ARRAY reads 0x00040004 in place of 0x00100010")
@@ -118,6 +153,16 @@ def test_an_address_line_that_is_stuck(npu: Device, monkeypatch: pytest.MonkeyPa
     patched(monkeypatch, npu, "read_mem", read)
     patched(monkeypatch, npu, "write_mem", write)
     assert "memory 0x00000000 reads" in faults(examined(npu))["address lines"]
+
+
+def test_what_was_at_the_address_lines_is_put_back(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even where all that is written to a higher address lands at a lower one."""
+    contents = {0: b"abcd", 1 << 11: b"efgh"}
+    for address, content in contents.items():
+        npu.backend.write_mem(address, np.frombuffer(content, np.uint8))
+    patched(monkeypatch, npu, "write_mem", lambda write, address, data: write(address & ~(1 << 11), data))
+    refuses(SelfTestError, "memory 0x00000000 reads", check_address_lines, npu)
+    assert {address: npu.backend.read_mem(address, 4).tobytes() for address in contents} == contents
 
 
 @pytest.mark.parametrize("stuck", [0, 1])
@@ -197,19 +242,46 @@ def test_an_interrupt_whose_mask_is_wrong(
 
 
 def test_speeds_are_in_their_units(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a clock on which every call takes a millisecond."""
-    ticks = itertools.count()
+    """Latency is the median, bandwidth the best: with a clock on which calls take 1, 2, 9, 1, 2, 9 ... ms."""
+    steps = ((0, spent) for spent in itertools.cycle((1, 2, 9)))
+    ticks = itertools.accumulate(itertools.chain.from_iterable(steps))
     monkeypatch.setattr(speed, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
     found = {each.name: (each.unit, round(each.value, 3)) for each in speed.measure_speed(npu)}
     assert found.pop("memory write") == found.pop("memory read") == ("MiB/s", 4000)
     assert len(found) == 5
-    assert set(found.values()) == {("us", 1000)}
+    assert set(found.values()) == {("us", 2000)}
+
+
+@pytest.mark.parametrize("copied", [0, 1 << 15])
+def test_speeds_in_cycles(npu: Device, monkeypatch: pytest.MonkeyPatch, copied: int) -> None:
+    """On 4 x 4 units, a product that takes twice the cycles that it must; nothing if no cycle is counted."""
+    multiplied = 2 * 96**3 // 16
+    counted = itertools.accumulate([5, copied, 0, multiplied])
+    monkeypatch.setattr(npu.backend, "has_cycles", True)
+    monkeypatch.setattr(npu, "counters", lambda: {"busy_cycles": next(counted)})
+    found = [(each.name, each.value, each.unit) for each in speed.measure_speed(npu)][7:]
+    figures = [("copy within memory", 8, "bytes/cycle"), ("matmul 96x96x96", 50, "% of peak")]
+    assert found == (figures if copied else [])
 
 
 @pytest.mark.parametrize("high", [False, True])
 def test_an_interrupt_that_does_not_change(npu: Device, monkeypatch: pytest.MonkeyPatch, high: bool) -> None:
     patched(monkeypatch, npu, "wait_irq", lambda wait, cycles: (wait(cycles), high)[1])
-    assert ("is high although" if high else "no interrupt within") in faults(examined(npu))["interrupts"]
+    words = "is high although IRQ_STATUS was cleared" if high else "no interrupt within 1000000 cycles"
+    assert words in faults(examined(npu))["interrupts"]
+
+
+def test_an_interrupt_that_is_lost_once(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    doorbells: list[int] = []
+
+    def write(method: Callable[[int, int], None], offset: int, value: int) -> None:
+        if offset == regs.DOORBELL:
+            doorbells.append(value)
+        method(offset, value)
+
+    patched(monkeypatch, npu, "write_reg", write)
+    patched(monkeypatch, npu, "wait_irq", lambda wait, cycles: wait(cycles) and len(doorbells) != 20)
+    refuses(SelfTestError, ["no interrupt within", "(round 19)"], check_interrupts, npu)
 
 
 @pytest.mark.parametrize(
@@ -234,15 +306,42 @@ def test_a_wrong_bit_of_a_result(
     assert all("elements differ; the first is [" in detail for detail in details.values())
 
 
-def test_a_copy_that_loses_a_byte(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("size", [1, 63, 4097, 100_003])
+@pytest.mark.parametrize("beyond", [False, True])
+def test_a_copy_with_a_wrong_byte(
+    npu: Device, monkeypatch: pytest.MonkeyPatch, size: int, beyond: bool
+) -> None:
+    """The last one, or the one after it."""
+    wrong = size - 1 + beyond
+
     def read(method: Callable[[int, int], np.ndarray], address: int, nbytes: int) -> np.ndarray:
         data = method(address, nbytes)
-        if nbytes == 4097 + 64:
-            data[100] ^= 1
+        if nbytes == size + 64:
+            data[3 + wrong] ^= 1
         return data
 
     patched(monkeypatch, npu, "read_mem", read)
-    assert faults(examined(npu)) == {"copies": "copy of 4097 bytes: 1 are wrong, first 97"}
+    assert faults(examined(npu)) == {"copies": f"copy of {size} bytes: 1 are wrong, first {wrong}"}
+
+
+@pytest.mark.parametrize("fault", ["long", "wraps"])
+def test_a_ring_that_loses_commands(npu: Device, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    """It ignores a doorbell for more than four queues full, or one behind the end of the ring."""
+
+    def write(method: Callable[[int, int], None], offset: int, value: int) -> None:
+        if offset == regs.RING_TAIL:
+            head, size = npu.backend.read_reg(regs.RING_HEAD), npu.backend.read_reg(regs.RING_SIZE)
+            waiting = (value - head) % size
+            if (fault == "long" and waiting > 4 * npu.capabilities.queue_depth) or (
+                fault == "wraps" and value < head
+            ):
+                return
+        method(offset, value)
+
+    patched(monkeypatch, npu, "write_reg", write)
+    found = faults(examined(npu))
+    assert list(found) == ["ring"]
+    assert found["ring"].endswith(" of 1040 commands in the ring ran")
 
 
 def test_an_error_that_is_not_reported_right(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,6 +349,16 @@ def test_an_error_that_is_not_reported_right(npu: Device, monkeypatch: pytest.Mo
         monkeypatch, npu, "read_reg", lambda read, offset: 5 if offset == regs.ERROR_CODE else read(offset)
     )
     assert "an unknown opcode was reported as" in faults(examined(npu))["error report"]
+
+
+def test_an_error_that_is_not_reported(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npu, "execute", lambda packets: None)
+    refuses(SelfTestError, "an unknown opcode was not reported", check_error, npu, npu)
+
+
+def test_an_error_that_is_not_cleared(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(npu, "clear_error", lambda: None)
+    refuses(SelfTestError, r"after clear_error\(\): state ERROR", check_error, npu, npu)
 
 
 def test_a_check_that_cannot_be_made_fails_alone(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,6 +372,30 @@ def test_a_check_that_cannot_be_made_fails_alone(npu: Device, monkeypatch: pytes
     assert list(faults(done)) == ["memory march"]
     assert "after 5 of 65536 bytes" in faults(done)["memory march"]
     assert done.speeds == ()
+
+
+def test_a_check_that_fails_leaves_a_working_device(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is reset, whatever state the check has left it in."""
+
+    def broken(device: Device, twin: Device) -> str:
+        device.execute(NpuCommandPacket(0x66))
+        return ""
+
+    monkeypatch.setattr("echo_npu.selftest.run.check_copies", broken)
+    assert list(faults(examined(npu))) == ["copies"]
+
+
+def test_a_check_is_named_before_it_begins(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hangs is the last one that was named; a device with a fault has no speed."""
+    started: list[str] = []
+
+    def late(device: Device, twin: Device) -> str:
+        raise SelfTestError(f"began after {started[-1]}")
+
+    monkeypatch.setattr("echo_npu.selftest.run.check_copies", late)
+    done = run_selftest(npu, npu, march_bytes=1, on_start=started.append)
+    assert faults(done) == {"copies": "began after copies"}
+    assert started == NAMES
 
 
 def call(*words: str) -> tuple[int, str, str]:
@@ -295,12 +428,20 @@ def test_the_command_fails_with_a_check(monkeypatch: pytest.MonkeyPatch) -> None
         call("--backend", "cmodel", "--config", CONFIG)
 
     def failing(npu: Device, twin: Device) -> str:
-        raise NpuTransferError("card", "memory write", 0, 0, 4, 5)
+        raise SelfTestError("no [red] byte")
 
     monkeypatch.setattr("echo_npu.selftest.run.check_copies", failing)
     status, out, _ = call("--backend", "cmodel", "--config", CONFIG)
     assert status == 1
     assert "FAILED" in out
+    assert "no [red] byte" in out
+
+
+def test_the_command_shows_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(Progress, "update", lambda progress, task, *, description: shown.append(description))
+    assert call("--backend", "cmodel", "--config", CONFIG)[0] == 0
+    assert shown == [*NAMES, "speed"]
 
 
 @pytest.mark.parametrize(
@@ -332,7 +473,7 @@ def test_what_cannot_be_opened(
 
 
 def test_the_command_takes_every_option_of_the_boards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each reaches the backend as it was typed."""
+    """Each reaches the backend as it was typed; the twin has the same configuration."""
     typed: dict[str, tuple[str, object]] = {
         "device": ("/dev/none", "/dev/none"),
         "transport": ("uio", "uio"),
@@ -346,10 +487,12 @@ def test_the_command_takes_every_option_of_the_boards(monkeypatch: pytest.Monkey
     options = {field.name for kind in (FpgaOptions, AsicOptions) for field in fields(kind)}
     assert set(typed) == options
     opened: dict[str, object] = {}
+    twins: list[dict[str, Any]] = []
     usual = echo_npu.open
 
     def record(backend: str, **given: Any) -> Device:
         if backend == "cmodel":
+            twins.append(given)
             return usual("cmodel", **given)
         opened.update(given)
         raise NpuTransferError("card", "memory write", 0, 0, 4, 5)
@@ -358,6 +501,7 @@ def test_the_command_takes_every_option_of_the_boards(monkeypatch: pytest.Monkey
     words = [word for name, (text, _) in typed.items() for word in (f"--{name.replace('_', '-')}", text)]
     status, _, _ = call("--backend", "fpga", "--config", CONFIG, *words)
     assert status == 1
+    assert twins == [{"config": CONFIG}]
     assert opened == {"config": CONFIG, **{name: value for name, (_, value) in typed.items()}}
 
 
@@ -407,43 +551,49 @@ def test_counters_that_are_not_cleared(npu: Device, monkeypatch: pytest.MonkeyPa
     assert faults(examined(npu)) == {"counters": "macs is 53760 after the counters were cleared"}
 
 
+@pytest.mark.parametrize("name", [name.lower() for name in regs.COUNTERS])
+def test_a_counter_that_is_not_cleared(npu: Device, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Those of cycles and of the host's beats go on."""
+    right = npu.counters
+    monkeypatch.setattr(npu, "counters", lambda: right() | ({} if right()["commands"] else {name: 7}))
+    with echo_npu.open("cmodel", config=npu.config) as twin:
+        if name in ("cycles", "host_beats"):
+            assert "2 commands" in check_counters(npu, twin)
+        else:
+            refuses(SelfTestError, f"{name} is 7 after the counters were cleared", check_counters, npu, twin)
+
+
 @pytest.mark.parametrize(
     ("method", "wrong_for", "words"),
     [
         ("matmul", lambda b, options: options.get("trans_b"), "matmul of fp32, transposed"),
         ("matmul", lambda b, options: isinstance(b, PackedTensor), "matmul by q8_0"),
         ("matmul", lambda b, options: getattr(b, "dtype", None) == np.int8, "matmul of int8"),
-        ("embedding", lambda ids, options: True, "embedding"),
         ("add", lambda y, options: True, "add"),
+        ("mul", lambda y, options: True, "mul by a row"),
+        ("gelu", lambda none, options: True, "gelu"),
+        ("sum", lambda axis, options: True, "sum"),
+        ("softmax", lambda none, options: True, "softmax"),
+        ("rms_norm", lambda weight, options: True, "rms_norm"),
+        ("embedding", lambda ids, options: True, "embedding"),
     ],
 )
 def test_every_kind_of_command_is_tried(
     npu: Device, monkeypatch: pytest.MonkeyPatch, method: str, wrong_for: Callable[..., Any], words: str
 ) -> None:
-    """One that gives a wrong bit is named."""
+    """One that gives an element with two wrong bytes is named."""
     right = getattr(Device, method)
 
-    def wrong(device: Device, a: Any, b: Any, **options: Any) -> Any:
-        found = right(device, a, b, **options)
+    def wrong(device: Device, a: Any, b: Any = None, *rest: Any, **options: Any) -> Any:
+        found = right(device, a, *(() if b is None else (b, *rest)), **options)
         if device is npu and isinstance(found, np.ndarray) and wrong_for(b, options):
             found = found.copy()
-            found.view(np.uint8)[0, 0] ^= 1
+            found.reshape(-1).view(np.uint8)[:2] ^= 1
         return found
 
     monkeypatch.setattr(Device, method, wrong)
     (detail,) = faults(examined(npu)).values()
     assert detail.startswith(f"{words}: 1 of ")
-
-
-def test_a_copy_that_writes_too_much(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(method: Callable[[int, int], np.ndarray], address: int, nbytes: int) -> np.ndarray:
-        data = method(address, nbytes)
-        if nbytes == 63 + 64:
-            data[3 + 63] = 7
-        return data
-
-    patched(monkeypatch, npu, "read_mem", read)
-    assert faults(examined(npu)) == {"copies": "copy of 63 bytes: 1 are wrong, first 63"}
 
 
 def test_a_device_that_does_not_work_on_after_an_error(npu: Device, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from pyslang import driver as slang
 
-from echo_sim.parameters import LEGAL, NpuConfig, check
+from echo_sim.config import load_config
+from echo_sim.parameters import LEAST_MIB, LEGAL, NpuConfig, check
 from scripts import lint
 from scripts.ip import fusesoc, generate
 from scripts.synth.flow import TARGETS
@@ -71,6 +72,67 @@ def test_the_verilog_top_level_has_every_port_and_parameter() -> None:
     outer = re.findall(r"^ +(input|output) +wire +(\[.*?\])? *(\w+)", WRAPPER, re.MULTILINE)
     assert [generate.Port(*each) for each in outer if not each[2].startswith("a")] == inner
     assert len(inner) > 80
+
+
+def test_the_verilog_top_level_ties_down_the_test_enable() -> None:
+    """All else of npu_top is a port of the same name, but clock and reset."""
+    connected = dict(re.findall(r"^ +\.(\w+)\((.*?)\),?$", WRAPPER.partition(") u_npu (")[2], re.MULTILINE))
+    renamed = {"clk": "aclk", "rst_n": "aresetn", "test_enable": "1'b0"}
+    assert connected == {port.name: renamed.get(port.name, port.name) for port in generate.ports(TOP_TEXT)}
+
+
+def test_attributes_of_the_verilog_top_level_say_what_the_ports_are() -> None:
+    """The reset is low when active, the interrupt is a level, and all buses have the one clock."""
+    info = r'\(\* X_INTERFACE_INFO = "xilinx.com:signal:(.*?)" \*\)'
+    parameters = r'\(\* X_INTERFACE_PARAMETER = "(.*?)" \*\)'
+    found = re.findall(rf"{info}\s+{parameters}\s+(?:input|output) +wire (\w+)", WRAPPER)
+    names = [port.name for port in generate.ports(TOP_TEXT)]
+    buses = ":".join(name.removesuffix("_awvalid") for name in names if name.endswith("_awvalid"))
+    assert found == [
+        ("clock:1.0 aclk CLK", f"ASSOCIATED_BUSIF {buses}, ASSOCIATED_RESET aresetn", "aclk"),
+        ("reset:1.0 aresetn RST", "POLARITY ACTIVE_LOW", "aresetn"),
+        ("interrupt:1.0 irq INTERRUPT", "SENSITIVITY LEVEL_HIGH", "irq"),
+    ]
+
+
+def targets() -> dict[str, dict[str, str]]:
+    """What the core says of each target."""
+    text = generate.core_text().partition("\ntargets:\n")[2]
+    return {
+        name: dict(re.findall(r"^    (\w+): (.*)$", body, re.MULTILINE))
+        for name, body in re.findall(r"^  (\w+):\n((?:    .*\n)+)", text, re.MULTILINE)
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "fpga", "taken"),
+    [
+        ("default", False, {"clock_gate", "sdc"}),
+        ("default", True, {"fpga_clock_gate"}),
+        ("vivado", True, {"fpga_clock_gate", "xdc"}),
+        ("lint", False, {"clock_gate"}),
+        ("sim", False, {"clock_gate"}),
+        ("synth", False, {"fpga_clock_gate"}),
+        ("synth_default", False, {"fpga_clock_gate"}),
+    ],
+)
+def test_a_target_has_the_clock_gate_of_its_technology(target: str, fpga: bool, taken: set[str]) -> None:
+    """Without a latch on an FPGA, whose tools take no gated clock; the default asks the flag fpga."""
+    listed = targets()[target]["filesets"].strip("[]").split(", ")
+    flag = "fpga? " if fpga else "!fpga? "
+    names = {name.strip('"').removeprefix(flag).strip("()") for name in listed}
+    assert names & {"clock_gate", "fpga_clock_gate", "sdc", "xdc"} == taken
+
+
+def test_parameters_of_the_core_have_the_values_of_the_configurations() -> None:
+    """The defaults are those of `default`, a target's values those of its configuration."""
+    section = generate.core_text().partition("\nparameters:\n")[2].partition("\ntargets:\n")[0]
+    defaults = re.findall(r"^  (\w+):\n    datatype: int\n.*\n    default: (\d+)$", section, re.MULTILINE)
+    assert {name: int(value) for name, value in defaults} == load_config("default").parameters()
+    for name, usual in (("lint", "default"), ("sim", "small"), ("synth", "small")):
+        for target, config in ((name, usual), (f"{name}_small", "small"), (f"{name}_default", "default")):
+            values = re.findall(r"(\w+)=(\d+)", targets()[target]["parameters"])
+            assert {key: int(value) for key, value in values} == load_config(config).parameters()
 
 
 def test_fusesoc_lints_the_core(tmp_path: Path) -> None:
@@ -161,6 +223,21 @@ def test_the_block_design_names_real_ports_and_a_legal_configuration() -> None:
     check(config, "ip/vivado/block_design.tcl")
 
 
+def test_the_block_design_has_the_addresses_that_the_manual_says() -> None:
+    """The ranges are all registers, and all memory that every device has."""
+    vivado = Interpreter("part", "folder")
+    vivado.source("vivado/block_design.tcl")
+    text = " ".join((ROOT / "docs" / "integration.md").read_text(encoding="utf-8").split())
+    (said,) = re.findall(r"registers at (0x\w+), the host window at (0x\w+), memory", text)
+    given = {
+        re.findall(r"npu/(\w+)", words[-1])[0]: (int(words[1], 16), words[3])
+        for words in vivado.named("assign_bd_address")
+        if words[0] == "-offset"
+    }
+    registers, window = (int(each, 16) for each in said)
+    assert given == {"s_axil": (registers, "64K"), "s_axi": (window, f"{2 * LEAST_MIB}M")}
+
+
 @pytest.mark.parametrize("name", ["npu.sdc", "npu.xdc"])
 def test_constraints_name_real_ports(name: str) -> None:
     vivado = Interpreter()
@@ -175,6 +252,7 @@ def test_constraints_name_real_ports(name: str) -> None:
     if name == "npu.sdc":  # neither is data that comes with the clock
         ((_, without),) = vivado.named("remove_from_collection")
         assert without == "get_ports clk test_enable"
+        assert vivado.named("set_case_analysis") == [["0", "get_ports test_enable"]]
 
 
 def test_yosys_maps_what_edalize_lists_as_the_tables_do(

@@ -57,6 +57,12 @@ library(tiny) {
         rise_constraint(scalar) { values ("0.75"); }
         fall_constraint(scalar) { values ("0.5"); }
       }
+      timing() {
+        related_pin : "CLK";
+        timing_type : hold_rising;
+        rise_constraint(scalar) { values ("0.875"); }
+        fall_constraint(scalar) { values ("0.875"); }
+      }
     }
     pin(Q) {
       direction : output;
@@ -90,7 +96,7 @@ def test_a_library_is_read(tmp_path: Path) -> None:
         assert table.at(9.0, 9.0) == 7
     assert arc.transition[1].at(1, 1) == 0.25
     assert flip_flop.sequential
-    assert flip_flop.setup == {"D": 0.75}
+    assert flip_flop.setup == {"D": 0.75}  # the longer edge; hold is none
 
 
 def test_another_file_is_no_library(tmp_path: Path) -> None:

@@ -55,6 +55,28 @@ def test_a_block_that_does_not_fit_is_said_to(tmp_path: Path, capsys: pytest.Cap
     assert "256 of     56" in said
 
 
+@pytest.mark.parametrize(("mhz", "status"), [(50.0, 0), (None, 1)])
+def test_the_command_places_as_it_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mhz: float | None, status: int
+) -> None:
+    """On this device, with this seed and for so long; its status says whether the block fits."""
+    blocks = blocks_of({"leaf": {"ports": {}, "cells": {}}}, "leaf")
+    asked: list[object] = []
+
+    def stand_in(which: object, device: str, *, seed: int, timeout: float) -> Placement:
+        asked.append((which, device, seed, timeout))
+        return Placement({"LUT4": 5}, {"LUT4": 4}, mhz)
+
+    monkeypatch.setattr(command, "elaborate_module", lambda *_: blocks)
+    monkeypatch.setattr(command, "measure", lambda *_, **__: {})
+    monkeypatch.setattr(command, "place", stand_in)
+    words = ["--module", "leaf", "--device", "25k", "--seed", "71", "--timeout", "9"]
+    assert command.main(words) == status
+    assert asked == [(blocks, "25k", 71, 9.0)]
+    said = "does not fit" if mhz is None else "50.0 MHz, 20.0 ns"
+    assert f"leaf on LFE5U-25F: {said}" in capsys.readouterr().out
+
+
 def test_what_does_not_exist_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--module", "nonsense:Width=3"]) == 2
     assert "nonsense" in capsys.readouterr().err

@@ -13,6 +13,7 @@ import pytest
 from echo_sim.config import load_config
 from scripts.synth import __main__ as command
 from scripts.synth import flow, report
+from scripts.synth import measure as measuring
 from scripts.synth.blocks import Block, InferredMemory, blocks_of, counts_below, inferred_memory
 from scripts.synth.flow import TARGETS, elaborate, elaborate_module, map_block
 from scripts.synth.liberty import Cell, generic_library
@@ -30,6 +31,7 @@ from scripts.synth.timing import Analysis, Delay, LongestPath
 from scripts.synth.tools import SynthesisError, yosys
 from spec.marked_page import generated_part
 from tb.netlist.mapping import LARGEST
+from tests.house.tiny_library import liberty
 
 WIDTH = 24
 
@@ -210,6 +212,29 @@ def test_blocks_are_measured(device: Mapping[str, Block]) -> None:
     assert by_module["ram_1r1w"][1].cells == 0
 
 
+@pytest.mark.parametrize("target", ["gates", "osu018", "ecp5"])
+def test_neither_children_nor_memories_are_cells_of_a_block(
+    target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parent has one cell of its own beside two boxes and a memory."""
+    kind = "LUT4" if target == "ecp5" else "$_NOT_"
+    instances = {f"u_{number}": {"type": "leaf", "parameters": {}, "connections": {}} for number in (1, 2)}
+    blocks = blocks_of({"leaf": {"ports": {}, "cells": {}}, "top": {"ports": {}, "cells": instances}}, "top")
+    below, top = blocks
+
+    def mapped(block: Block, *_: object) -> Mapping[str, Any]:
+        kinds = [kind, f"box_{below}", f"box_{below}", "$mem_v2"] if block.key == top else []
+        cells = {str(place): {"type": each, "connections": {}} for place, each in enumerate(kinds)}
+        return {"ports": {}, "cells": cells}
+
+    monkeypatch.setattr(measuring, "map_block", mapped)
+    library = generic_library() if target == "osu018" else None
+    found = measure(blocks, TARGETS[target], None, library, timeout=1, jobs=1, tell=lambda _: None)
+    assert [each.cells for each in found.values()] == [0, 1]
+    assert found[top].area == (1.0 if target == "osu018" else 0.0)
+    assert found[top].resources == ({"LUT4": 1} if target == "ecp5" else {})
+
+
 def test_resources_of_an_fpga(device: Mapping[str, Block]) -> None:
     """A large memory takes block RAM, and an arbiter logic."""
     for module, resource in (("ram_1r1w", "block RAM"), ("round_robin", "LUT4")):
@@ -242,6 +267,33 @@ def test_a_block_that_takes_too_long_is_not_measured(device: Mapping[str, Block]
     assert [each.why_not for each in found.values()] == ["not mapped before"]
 
 
+@pytest.mark.parametrize("name", ["small", "large"])
+def test_a_device_is_elaborated_with_the_memory_of_its_configuration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Memory above 4 GiB is a macro of the RTL, not a parameter."""
+    config = load_config(name)
+    (tmp_path / "npu_top.sv").write_text(
+        f"""
+`ifndef NPU_WEIGHT_MIB
+`define NPU_WEIGHT_MIB 0
+`define NPU_ACTIVATION_MIB 0
+`endif
+module npu_top #({PARAMETERS}) (output logic [31:0] weights_o, activations_o);
+  assign weights_o = `NPU_WEIGHT_MIB;
+  assign activations_o = `NPU_ACTIVATION_MIB;
+endmodule
+""",
+        encoding="utf-8",
+    )
+    (tmp_path / "npu.f").write_text("npu_top.sv\n", encoding="utf-8")
+    monkeypatch.setattr(flow, "WORK", tmp_path / "work")
+    (block,) = elaborate(config, tmp_path).values()
+    ports = block.netlist["modules"]["block"]["ports"]
+    found = [int("".join(reversed(ports[port]["bits"])), 2) for port in ("weights_o", "activations_o")]
+    assert found == ([config.weight_mib, config.activation_mib] if name == "large" else [0, 0])
+
+
 def test_a_parameter_that_a_module_lacks_is_named() -> None:
     with pytest.raises(SynthesisError, match="skid_buffer has no parameter Widht, Foo"):
         elaborate_module("skid_buffer", {"Widht": 1, "Foo": 2, "Width": 3})
@@ -270,6 +322,66 @@ def test_the_command_reports(
     assert {row["module"] for row in results} == {"skid_buffer"}
     assert all(row["targets"]["gates"]["longest_path"]["gates"] >= 1 for row in results)
     assert "skid_buffer g_skid[0].u_buffer" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def unmapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Arguments with which the command maps nothing and finds nothing that was mapped before.
+
+    The device has a clock gate, which an FPGA lacks, so it is measured there.
+    """
+    gate = {"type": "clock_gate", "parameters": {}, "connections": {}}
+    blocks = blocks_of(
+        {"npu_top": {"ports": {}, "cells": {"u_gate": gate}}, "clock_gate": {"ports": {}, "cells": {}}}
+    )
+    monkeypatch.setattr(command, "elaborate", lambda _: blocks)
+    monkeypatch.setattr(flow, "WORK", tmp_path / "work")
+    monkeypatch.delenv(command.LIBERTY_VARIABLE, raising=False)
+    monkeypatch.setattr(command, "INSTALLED", tmp_path / "absent.lib")
+    outputs = ["--json", str(tmp_path / "r.json"), "--html", str(tmp_path / "r.html")]
+    return ["--kept", "--config", "small", "--jobs", "1", *outputs]
+
+
+@pytest.mark.parametrize("target", ["gates", "ecp5"])
+def test_the_status_says_that_a_block_is_not_measured(
+    unmapped: list[str], capsys: pytest.CaptureFixture[str], target: str
+) -> None:
+    assert command.main([*unmapped, "--target", target]) == 1
+    assert "npu_top npu_top: not mapped before" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "installed", "taken"),
+    [
+        (False, False, False, ""),
+        (False, False, True, "installed.lib"),
+        (False, True, False, "variable.lib"),
+        (False, True, True, "variable.lib"),
+        (True, True, True, "option.lib"),
+    ],
+)
+def test_which_library_is_taken(
+    unmapped: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: bool,
+    variable: bool,
+    installed: bool,
+    taken: str,
+) -> None:
+    """The option goes before the environment, and that before the package; without one there is no osu018."""
+    paths = {name: tmp_path / f"{name}.lib" for name in ("option", "variable", "installed")}
+    for path in paths.values():
+        path.write_text(liberty(), encoding="utf-8")
+    if variable:
+        monkeypatch.setenv(command.LIBERTY_VARIABLE, str(paths["variable"]))
+    if installed:
+        monkeypatch.setattr(command, "INSTALLED", paths["installed"])
+    command.main([*unmapped, *(["--liberty", str(paths["option"])] if option else [])])
+    rows = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["small"]
+    assert list(rows[0]["targets"]) == ["osu018" if taken else "gates", "ecp5", "xilinx"]
+    said = f"Times and areas from {taken}." if taken else "No library: "
+    assert said in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_a_module_has_parameters_of_its_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -410,16 +522,53 @@ def test_slow_blocks_and_those_not_measured_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("time", "cut", "shown"),
+    ("time", "cut", "shown", "gates"),
     [
-        (15.6, False, "15.6"),
-        (15.601, False, "15.6, above the target"),
-        (15.64, True, "15.6, at least, above the target"),
-        (15.55, False, "15.6"),
+        (15.6, False, "15.6", "9"),
+        (15.601, False, "15.6, above the target", "9"),
+        (15.64, True, "15.6, at least, above the target", "9, at least"),
+        (15.55, False, "15.6", "9"),
     ],
 )
-def test_a_path_above_the_target_is_marked_before_it_is_rounded(time: float, cut: bool, shown: str) -> None:
+def test_a_path_above_the_target_is_marked_before_it_is_rounded(
+    time: float, cut: bool, shown: str, gates: str
+) -> None:
+    """One that is cut may be longer, and have more gates."""
     (key,) = blocks = blocks_of({"npu_top": {"ports": {}, "cells": {}}})
     measured = MeasuredBlock(3, 1e6, LongestPath(Delay(time, 9), "a", "b"), cut)
-    assert next(report.table(blocks, {"osu018": {key: measured}}))[4] == shown
+    assert next(report.table(blocks, {"osu018": {key: measured}}))[4:6] == [shown, gates]
     assert len(report.slow(blocks, {"osu018": {key: measured}})) == ("above" in shown)
+
+
+def test_a_memory_that_is_read_without_a_clock_is_marked() -> None:
+    """Small ones are registers, and not listed."""
+
+    def memory(words: int, clocked: str) -> dict[str, Any]:
+        size = {"SIZE": f"{words:b}", "WIDTH": "100000"}
+        parameters = {"RD_CLK_ENABLE": clocked, "RD_PORTS": "1", **size}
+        return {"type": "$mem_v2", "parameters": parameters, "connections": {}}
+
+    cells = {"a": memory(512, "1"), "b": memory(1024, "0"), "c": memory(2, "0")}
+    blocks = blocks_of({"npu_top": {"ports": {}, "cells": cells}})
+    assert next(report.table(blocks, {}))[6] == "512 x 32, 1024 x 32 async"
+
+
+def test_a_sum_without_some_instances_says_so() -> None:
+    """One target measures the three instances of a block, the other two do not."""
+    instances = {
+        name: {"type": "leaf", "parameters": {}, "connections": {}} for name in ("u_a", "u_b", "u_c")
+    }
+    blocks = blocks_of(
+        {"leaf": {"ports": {}, "cells": {}}, "npu_top": {"ports": {}, "cells": instances}}, "npu_top"
+    )
+    below, top = blocks
+    absent = MeasuredBlock(why_not="more than 1 s")
+    results = {
+        "osu018": {below: absent, top: MeasuredBlock(1234, 2e6)},
+        "ecp5": {below: absent, top: MeasuredBlock(7, resources={"LUT4": 5})},
+        "xilinx": {below: MeasuredBlock(1, resources={"LUT": 2}), top: MeasuredBlock(7)},
+    }
+    *_, whole = report.table(blocks, results)
+    less = " (without 3 instances)"
+    assert (whole[2], whole[3]) == (f"1,234{less}", f"2.000{less}")
+    assert whole[7:] == [f"5 LUT{less}", "6 LUT"]

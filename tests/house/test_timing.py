@@ -45,7 +45,7 @@ def test_a_path_runs_through_boxes() -> None:
         },
     )
     analysed = Analysis(parent, library, {"box_c": model}).model
-    assert gates_on_longest(analysed) == 4
+    assert analysed.longest == LongestPath(Delay(4, 4), "register r", "x.in[1]")
     assert not analysed.cut
     cut = Analysis(parent, library, {}).model
     assert cut.cut
@@ -277,11 +277,10 @@ def test_a_model_follows_edges_apart() -> None:
 def test_what_comes_out_of_a_box_has_a_transition_of_its_own() -> None:
     """Behind a register in it, and behind an input."""
     library = {"G": cell((sloped(0, 0, 1),) * 2, FLAT, SAME)}
-    for child in (
-        TimingModel(arrival={("out", 0): Delay(5, 1)}),
-        TimingModel(through={("in", 0): {("out", 0): Delay(5, 1)}}),
+    for child, start in (
+        (TimingModel(arrival={("out", 0): Delay(5, 1)}), "box c"),
+        (TimingModel(through={("in", 0): {("out", 0): Delay(5, 1)}}), "input in[0]"),
     ):
         cells = {"c": box("c", [1], [2]), "g": {"type": "G", "connections": {"A": [2], "Y": [3]}}}
         longest = Analysis(netlist([1], [3], cells), library, {"box_c": child}).model.longest
-        assert longest is not None
-        assert longest.delay == Delay(5 + BOX_TRANSITION, 2)
+        assert longest == LongestPath(Delay(5 + BOX_TRANSITION, 2), start, "output out[0]")

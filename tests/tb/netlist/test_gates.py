@@ -235,6 +235,17 @@ def test_instances_have_states_of_their_own(simulate: Simulate) -> None:
     assert design.clock(1) == 0b110_111
 
 
+def test_instances_have_memories_of_their_own(simulate: Simulate) -> None:
+    """The second one is written with what the first one held before."""
+    leaf = module({"c": [2], "d": [3]}, {"q": [4]}, memory(1, 1, [(["0"], [4])], [(2, ["0"], [3], ["1"])]))
+    top = module(
+        {"clk": [2], "i": [3]}, {"o": [4, 5]}, cell("leaf", c=2, d=3, q=4), cell("leaf", c=2, d=4, q=5)
+    )
+    design = simulate(top, leaf=leaf)
+    found = [design.clock(bit) for bit in (1, 1, 0, 0, 1)]
+    assert found[1:] == [0b11, 0b10, 0b00, 0b01]
+
+
 REFUSED = """
 import ctypes, sys
 ctypes.CDLL(sys.argv[1]).npu_gates_load(sys.argv[2].encode(), 1)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from echo_sim.config import load_config
 from echo_sim.numerals import SEED, Real, Whole
-from scripts.synth.arguments import SingleModule, single_module, tell
+from scripts.synth.arguments import SingleModule, output, single_module, tell
 from scripts.synth.blocks import Block
 from scripts.synth.flow import TARGETS, elaborate, elaborate_module
 from scripts.synth.measure import measure, selected
@@ -34,7 +34,10 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     what = made.add_mutually_exclusive_group(required=True)
-    what.add_argument("--block", help="a module of the configuration, or the path of an instance of one")
+    what.add_argument(
+        "--block",
+        help="a module of the configuration, or the path of an instance of one, such as u_host.u_b",
+    )
     what.add_argument(
         "--module",
         type=single_module,
@@ -47,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--jobs", type=Whole(1, 4096), default=os.cpu_count() or 1, help="blocks that are mapped at a time"
     )
-    made.add_argument("--json", type=Path, help="write the result to this file")
+    made.add_argument("--json", type=output, help="write the result to this file")
     return made
 
 

@@ -68,14 +68,18 @@ def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
 
     Raises:
         OSError: the list cannot be read.
-        FileListError: a source that does not exist, what is no file (a pipe may never end), or an option
-            other than +incdir+.
+        FileListError: the list is no text; a source that does not exist or is no file, such as a pipe, which
+            may never end; or an option other than +incdir+.
     """
-    if path.exists() and not path.is_file():
-        raise FileListError(f"{path} is no file")
+    if wrong := _no_file(path, missing=""):
+        raise FileListError(f"{path} {wrong}")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise FileListError(f"{path} is no text: byte {error.start} is no UTF-8") from None
     sources: list[Path] = []
     includes: list[Path] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         entry = line.split("//")[0].split("#")[0].strip()
         if not entry:
             continue
@@ -84,12 +88,21 @@ def read_file_list(path: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
         elif entry.startswith(("+", "-")):
             raise FileListError(f"{path}:{number}: {entry}: only +incdir+ and file names are understood")
         else:
-            source = (path.parent / entry).resolve()
-            if not source.is_file():
-                wrong = "is no file" if source.exists() else "does not exist"
+            source = path.parent / entry
+            if wrong := _no_file(source):
                 raise FileListError(f"{path}:{number}: {entry} {wrong}")
-            sources.append(source)
+            sources.append(source.resolve())
     return tuple(sources), tuple(includes)
+
+
+def _no_file(path: Path, missing: str = "does not exist") -> str:
+    """Return why a path is no file that can be read; empty if it is one, `missing` if nothing is there."""
+    try:
+        if path.is_file():
+            return ""
+        return "is no file" if path.exists() else missing
+    except (OSError, RuntimeError, ValueError):  # a circle of links, a name that no file has
+        return "cannot be a file"
 
 
 AXI_CHECKERS = tuple(

@@ -4,6 +4,7 @@ The first argument is a target, the others are options of the core, such as `--s
 Verilator that the simulator takes is put on PATH, with what it and its output need.
 """
 
+import argparse
 import os
 import shlex
 import subprocess
@@ -44,7 +45,7 @@ def environment() -> dict[str, str]:
 
 
 def run(
-    target: str, *arguments: str, root: Path = ROOT, build: Path = BUILD
+    target: str, *arguments: str, root: Path = ROOT, build: Path = BUILD, shown: bool = False
 ) -> subprocess.CompletedProcess[str]:
     """Run a target of the core in the repository `root`; what it builds lies in `build`. Return its result.
 
@@ -53,6 +54,7 @@ def run(
         arguments: of the core, such as `--spoil`.
         root: a folder with echo_npu.core and the files that it names.
         build: a folder for outputs.
+        shown: what it says goes to this process's output as it comes, and not into the result.
 
     Raises:
         ToolMissingError: no FuseSoC, or no Verilator.
@@ -64,7 +66,7 @@ def run(
         ],
         cwd=build,
         env=environment(),
-        stdout=subprocess.PIPE,
+        stdout=None if shown else subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
@@ -73,11 +75,13 @@ def run(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line entry point; returns the process's exit status."""
-    target, *rest = sys.argv[1:] if arguments is None else arguments
+    reads = argparse.ArgumentParser(prog="python -m scripts.ip.fusesoc", description=__doc__)
+    reads.add_argument("target", help="of echo_npu.core: lint, sim, synth, lint_small ...")
+    options, rest = reads.parse_known_args(arguments)
+    if not options.target:
+        reads.error("the target is empty: lint, sim, synth, lint_small ...")
     BUILD.mkdir(parents=True, exist_ok=True)
-    result = run(target, *rest)
-    print(result.stdout, end="")
-    return result.returncode
+    return run(options.target, *rest, shown=True).returncode
 
 
 if __name__ == "__main__":

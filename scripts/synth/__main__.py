@@ -20,7 +20,7 @@ from pathlib import Path
 from echo_sim.config import NpuConfig, load_config
 from echo_sim.numerals import Real, Whole
 from scripts.synth import report
-from scripts.synth.arguments import SingleModule, names, single_module, tell
+from scripts.synth.arguments import SingleModule, names, output, single_module, tell
 from scripts.synth.blocks import Block
 from scripts.synth.flow import TARGETS, elaborate, elaborate_module
 from scripts.synth.kept_columns import with_kept_columns
@@ -54,7 +54,8 @@ def parser() -> argparse.ArgumentParser:
         "--block",
         type=names,
         action="extend",
-        help="modules or instances, divided by commas, with what they contain; repeatable; default: all",
+        help="modules or instances such as u_host.u_b, divided by commas, with what they contain; repeatable;"
+        " default: all",
     )
     made.add_argument(
         "--module",
@@ -79,8 +80,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--timeout", type=Real(1, 1e6), default=1800.0, help="of one block, in seconds")
     made.add_argument("--kept", action="store_true", help="map nothing: report what was mapped before")
     made.add_argument("--jobs", type=Whole(1, 4096), default=os.cpu_count() or 1, help="processes at a time")
-    made.add_argument("--json", type=Path, help="write the results to this file")
-    made.add_argument("--html", type=Path, default=HTML, help=f"the report; default: {HTML}")
+    made.add_argument("--json", type=output, help="write the results to this file")
+    made.add_argument("--html", type=output, default=HTML, help=f"the report; default: {HTML}")
     made.add_argument(
         "--update",
         action="store_true",

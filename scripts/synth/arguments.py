@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from echo_sim.numerals import Whole
 
@@ -45,6 +46,17 @@ def single_module(text: str) -> SingleModule:
             raise argparse.ArgumentTypeError(f"{text!r}: {key} is there twice")
         parameters[key] = Whole()(value)
     return SingleModule(name, parameters)
+
+
+def output(text: str) -> Path:
+    """Return the path of a file to write; ArgumentTypeError if none can be there."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder")
+    above = next(each for each in path.absolute().parents if each.exists())
+    if not above.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: {above} is no folder")
+    return path
 
 
 def tell(text: str) -> None:

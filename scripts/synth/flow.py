@@ -2,12 +2,13 @@
 
 import contextlib
 import json
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pyslang import driver as slang
 
 from echo_sim.config import NpuConfig
 from echo_sim.designs import TOP, read_file_list
@@ -149,13 +150,22 @@ def elaborate_module(
 
 
 def _check_parameters(module: str, parameters: Mapping[str, int], file_list: Path) -> None:
-    sources, _ = read_file_list(file_list.resolve())
-    for path in sources:
-        text = path.read_text(encoding="utf-8")
-        for header in re.findall(rf"\bmodule\s+{re.escape(module)}\b(.*?)\)\s*;", text, re.DOTALL):
-            unknown = [name for name in parameters if not re.search(rf"\b{re.escape(name)}\s*=", header)]
-            if unknown:
-                raise SynthesisError(f"{module} has no parameter {', '.join(unknown)}")
+    """Raise SynthesisError for parameters that the module, if it is there, does not have."""
+    if not parameters:
+        return
+    sources, includes = read_file_list(file_list)
+    driver = slang.Driver()
+    driver.addStandardArgs()
+    folders = [word for folder in (file_list.resolve().parent, *includes) for word in ("-I", f'"{folder}"')]
+    files = [f'"{path}"' for path in sources]
+    words = ["slang --single-unit -D SYNTHESIS --top", module, *folders, *files]
+    read = driver.parseCommandLine(" ".join(words), slang.CommandLineOptions())
+    if not (read and driver.processOptions() and driver.parseAllSources()):
+        return  # Yosys says what is wrong
+    for top in driver.createCompilation().getRoot().topInstances:
+        known = {each.name for each in top.body.parameters if not each.isLocalParam}
+        if unknown := [name for name in parameters if name not in known]:
+            raise SynthesisError(f"{module} has no parameter {', '.join(unknown)}")
 
 
 def _elaborated(
@@ -165,9 +175,7 @@ def _elaborated(
     file_list: Path,
     timeout: float,
 ) -> dict[str, Block]:
-    sources, includes = (
-        [_below(path, file_list) for path in paths] for paths in read_file_list(file_list.resolve())
-    )
+    sources, includes = ([_below(path, file_list) for path in paths] for paths in read_file_list(file_list))
     if not sources:
         raise SynthesisError(f"{file_list} names no source")
     places = " -I ".join(["rtl", *includes])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from echo_sim.designs import TOP
 from echo_sim.processes import stop_pool
 from scripts.synth.blocks import CLOCK_GATE, Block, counts_below
 from scripts.synth.flow import Target, map_block
@@ -85,7 +86,7 @@ def selected(blocks: Mapping[str, Block], names: Sequence[str]) -> dict[str, Blo
 
     Args:
         blocks: of a design, by key.
-        names: modules, or paths of instances.
+        names: modules, or paths of instances; like those of the tables, they may lack the top module's name.
 
     Raises:
         SynthesisError: there is no such block.
@@ -94,10 +95,15 @@ def selected(blocks: Mapping[str, Block], names: Sequence[str]) -> dict[str, Blo
         return dict(blocks)
     wanted: set[str] = set()
     for name in names:
-        found = [key for key, block in blocks.items() if name == block.module or name in block.instances]
+        places = {name, f"{TOP}.{name}"}
+        found = [
+            key
+            for key, block in blocks.items()
+            if name == block.module or not places.isdisjoint(block.instances)
+        ]
         if not found:
             modules = ", ".join(sorted({block.module for block in blocks.values()}))
-            raise SynthesisError(f"no block {name}: name an instance, or one of the modules {modules}")
+            raise SynthesisError(f"no block {name!r}: name an instance, or one of the modules {modules}")
         for key in found:
             wanted |= counts_below(blocks, key).keys()
     return {key: block for key, block in blocks.items() if key in wanted}

@@ -16,7 +16,9 @@ from tests.refusals import refuses
     ("options", "error", "words"),
     [
         ({"transport": "pcie"}, ValueError, "transport is 'pcie'; it is one of xdma, uio"),
+        ({"transport": ["xdma", "uio"]}, TypeError, r"transport is \['xdma', 'uio'\] \(list\)"),
         ({"device": 3}, TypeError, "device is 3"),
+        ({"device": ""}, ValueError, "device is ''; no file has such a name"),
         ({"device": "/dev/x\0y"}, ValueError, "device is '/dev/x.*y'; no file has such a name"),
         ({"memory_file": 5}, TypeError, "memory_file is 5"),
         (

@@ -141,6 +141,14 @@ def test_fusesoc_lints_the_core(tmp_path: Path) -> None:
     assert "%Warning" not in result.stdout
 
 
+@pytest.mark.parametrize(("words", "said"), [([], "required: target"), ([""], "the target is empty")])
+def test_fusesoc_needs_a_target(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        fusesoc.main(words)
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
 def test_fusesoc_finds_a_fault(tree: Path) -> None:
     cell = tree / "rtl" / "cells" / "round_robin.sv"
     text = cell.read_text("utf-8")

@@ -106,7 +106,7 @@ def test_alike_modules_are_one_block() -> None:
     assert counts_below(blocks, top) == {top: 1, first: 2, second: 1}
     assert selected(blocks, ["top"]) == blocks
     assert list(selected(blocks, ["top.u_leaf$top.u_c"])) == [second]
-    with pytest.raises(SynthesisError, match=r"no block huge: .* the modules leaf, top"):
+    with pytest.raises(SynthesisError, match=r"no block 'huge': .* the modules leaf, top"):
         selected(blocks, ["huge"])
     measured = {
         first: MeasuredBlock(10, 1e6),
@@ -115,6 +115,19 @@ def test_alike_modules_are_one_block() -> None:
     }
     whole, missing = report.totals(blocks, {"osu018": measured}, top)["osu018"]
     assert (whole.cells, whole.area, missing) == (21, 4e6, 1)
+
+
+def test_instances_have_the_names_of_the_tables() -> None:
+    """With the top module's name and without it; a module's name counts first."""
+    leaf: dict[str, Any] = {"ports": {}, "cells": {}}
+    cells = {"u_a": {"type": "leaf", "parameters": {}, "connections": {}}}
+    blocks = blocks_of({"leaf": leaf, "npu_top": {"ports": {}, "cells": cells}})
+    below, _ = blocks
+    for name in ("leaf", "u_a", "npu_top.u_a"):
+        assert list(selected(blocks, [name])) == [below]
+    for name in ("", "npu_top.", "u_b", "top.u_a"):
+        with pytest.raises(SynthesisError, match=f"no block '{name}'"):
+            selected(blocks, [name])
 
 
 def test_resources_of_children_count_as_often_as_they_are_there() -> None:
@@ -299,6 +312,34 @@ def test_a_parameter_that_a_module_lacks_is_named() -> None:
         elaborate_module("skid_buffer", {"Widht": 1, "Foo": 2, "Width": 3})
 
 
+HEADERS = """// Gr\xfc\xdfe
+module ansi #(
+    // (see y());
+    parameter int W = 3, localparam int Z = 4
+) (input logic [W-1:0] a_i, output logic y_o);
+  assign y_o = ^a_i;
+endmodule
+module body (a_i, y_o);
+  parameter W = 3;
+  localparam Z = 4;
+  input [W-1:0] a_i;
+  output y_o;
+  assign y_o = ^a_i;
+endmodule
+"""
+
+
+@pytest.mark.parametrize("module", ["ansi", "body"])
+def test_parameters_in_any_place_of_a_module(module: str, tmp_path: Path) -> None:
+    """Comments may hold any byte; a localparam is no parameter."""
+    (tmp_path / "a.v").write_bytes(HEADERS.encode("latin-1"))
+    (tmp_path / "a.f").write_text("a.v\n", encoding="utf-8")
+    (block,) = elaborate_module(module, {"W": 7}, tmp_path / "a.f").values()
+    assert len(block.netlist["modules"]["block"]["ports"]["a_i"]["bits"]) == 7
+    with pytest.raises(SynthesisError, match=f"{module} has no parameter Z"):
+        elaborate_module(module, {"Z": 7}, tmp_path / "a.f")
+
+
 def test_what_yosys_says_reaches_the_user(tmp_path: Path) -> None:
     with pytest.raises(SynthesisError, match="ERROR: No such command: nonsense") as said:
         yosys(["nonsense"], tmp_path, 60)
@@ -429,7 +470,14 @@ def test_a_module_of_other_sources(
         (tmp_path / "other" / "all.f").write_text(text, encoding="utf-8")
         assert command.main([*words, "--module", "other"]) == WRONG_ARGUMENTS
         assert said in capsys.readouterr().err
-    for path in ("/nowhere.f", "/dev/null"):
+    (tmp_path / "binary.f").write_bytes(b"\xff.sv\n")
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    (tmp_path / "circles.f").write_text("circle\n", encoding="utf-8")
+    for path in (
+        "/nowhere.f",
+        "/dev/null",
+        *(str(tmp_path / name) for name in ("binary.f", "circle", "circles.f")),
+    ):
         assert command.main([*words[2:], "--module", "other", "--files", path]) == WRONG_ARGUMENTS
         assert path in capsys.readouterr().err
 
@@ -448,6 +496,8 @@ def test_wrong_arguments(capsys: pytest.CaptureFixture[str], monkeypatch: pytest
         (["--module", "skid_buffer:Width=1,"], "'Width=1,': an empty name"),
         (["--module", "skid_buffer:"], "'': an empty name"),
         (["--module", ""], "'' is no identifier"),
+        (["--html", "/tmp"], "argument --html: '/tmp' is a folder"),
+        (["--json", "Makefile/x.json"], "argument --json: 'Makefile/x.json': "),
         (["--module", "skid buffer"], "'skid buffer' is no identifier"),
         (["--block", ""], "argument --block: '': an empty name"),
         (["--config", ","], "argument --config: ',': an empty name"),

@@ -15,7 +15,7 @@ from echo_npu.backends.board.vfio import VfioTransport
 from echo_npu.errors import BackendError
 from echo_npu.spec.memory_map import MEMORY_SIZE
 
-_ADDRESS = r"([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
+_ADDRESS = r"([0-9a-f]{4}|[1-9a-f][0-9a-f]{4,7}):[0-9a-f]{2}:[01][0-9a-f]\.[0-7]"
 """As sysfs writes it: a domain of its own, such as that of a VMD, may have more than four digits."""
 
 

@@ -44,6 +44,11 @@ class FpgaOptions(CardOptions):
     clock_mhz: float = 100.0
 
     def __post_init__(self) -> None:
+        if self.transport is not None and not isinstance(self.transport, str):
+            kind = type(self.transport).__name__
+            raise TypeError(
+                f"transport is {self.transport!r} ({kind}); it is one of {', '.join(get_args(Way))}"
+            )
         if self.transport is not None and self.transport not in get_args(Way):
             raise ValueError(f"transport is {self.transport!r}; it is one of {', '.join(get_args(Way))}")
         for name in ("device", "memory_file"):

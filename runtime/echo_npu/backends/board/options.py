@@ -45,7 +45,7 @@ def check_path(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise TypeError(f"{name} is {value!r} ({type(value).__name__}); it must be a path as text")
     try:
-        possible = b"\0" not in os.fsencode(value)
+        possible = value != "" and b"\0" not in os.fsencode(value)
     except UnicodeEncodeError:
         possible = False
     if not possible:

@@ -24,6 +24,11 @@ _LINE: Final = 64  # bytes of a cache line, and of a command's slot in the ring
 _ENABLE: Final = (1).to_bytes(_COUNT_BYTES, "little")
 
 
+def _kernels_name(file: str) -> str:
+    """Return what sysfs calls a device file, which may be a link such as udev makes."""
+    return os.path.basename(os.path.realpath(file))
+
+
 class UioTransport(Transport):
     """A board by a UIO device and a u-dma-buf.
 
@@ -52,9 +57,10 @@ class UioTransport(Transport):
             self._stack = stack.pop_all()
 
     def _window(self, registers: int) -> memoryview:
-        folder = f"/sys/class/uio/{os.path.basename(self.device)}/maps/map0"
-        size = self._fact(f"{folder}/size")
-        start = self._fact(f"{folder}/offset") + registers
+        folder = f"/sys/class/uio/{_kernels_name(self.device)}/maps/map0"
+        hint = f"is {self.device} a UIO device?"
+        size = self._fact(f"{folder}/size", hint)
+        start = self._fact(f"{folder}/offset", hint) + registers
         end = min(start + REGISTERS.size, size)
         if end - start < WINDOW_BYTES:
             raise NpuCardError(
@@ -73,20 +79,21 @@ class UioTransport(Transport):
 
     def _checked_buffer(self) -> int:
         """Return the physical address of the buffer, for people."""
-        name = os.path.basename(self._memory_file)
-        folder = f"/sys/class/u-dma-buf/{name}"
-        size = self._fact(f"{folder}/size")
+        folder = f"/sys/class/u-dma-buf/{_kernels_name(self._memory_file)}"
+        hint = f"is {self._memory_file} a u-dma-buf?"
+        size = self._fact(f"{folder}/size", hint)
         if size < MEMORY_SIZE:
             raise NpuCardError(
                 self.device, f"{self._memory_file} has {size} bytes; device memory takes {MEMORY_SIZE}"
             )
-        return self._fact(f"{folder}/phys_addr")
+        return self._fact(f"{folder}/phys_addr", hint)
 
-    def _fact(self, path: str) -> int:
+    def _fact(self, path: str, hint: str) -> int:
         try:
             return int(self._files.read_text(path), 0)
         except (OSError, ValueError) as error:
-            raise NpuCardError(self.device, f"{path} cannot be read: {error}") from error
+            reason = (isinstance(error, OSError) and error.strerror) or error
+            raise NpuCardError(self.device, f"{path} cannot be read: {reason}; {hint}") from error
 
     def load(self, offset: int) -> int:
         return self._words.load(offset)

@@ -377,6 +377,28 @@ def test_an_interrupt_that_never_comes(slot: CardSlot) -> None:
         works(npu)
 
 
+@pytest.mark.parametrize("comes", [True, False])
+def test_an_event_may_come_late(slot: CardSlot, comes: bool) -> None:
+    """The time is up and the interrupt is high: its event may still come within a second."""
+    with slot.open() as npu, pytest.MonkeyPatch.context() as patch:
+        assert isinstance(npu.backend, FpgaBackend)
+        npu.backend.write_reg(regs.IRQ_STATUS, 7)
+        asked: list[float] = []
+
+        def wait(seconds: float) -> bool:
+            asked.append(seconds)
+            slot.behind.lies[regs.IRQ_STATUS] = 7
+            return comes and seconds == 1
+
+        patch.setattr(npu.backend.transport, "wait", wait)
+        if comes:
+            assert npu.backend.wait_irq(1000)
+        else:
+            refuses(NpuInterruptLostError, "no event arrived within 1 s", npu.backend.wait_irq, 1000)
+        assert asked[1:] == [1]
+        slot.behind.lies.clear()
+
+
 def test_interrupts_are_events_of_the_driver(slot: CardSlot) -> None:
     """A wait that finds the interrupt low reads an event."""
     with slot.open() as npu:
@@ -392,6 +414,10 @@ def test_a_driver_that_fails_in_a_wait(slot: CardSlot, code: int, error: type[Np
         slot.card.hook = failing(code, "events_0", "read")
         npu.submit(nop_packet())
         refuses(error, None, npu.wait)
+        slot.card.hook = lambda *_: None
+        if error is NpuCardLostError:  # which stays lost until it is opened again
+            refuses(error, None, npu.wait)
+            refuses(error, None, npu.backend.read_reg, regs.ID)
     works_again(slot)
 
 
@@ -510,6 +536,15 @@ def test_a_wait_that_is_longer_than_a_call_can_be(slot: CardSlot) -> None:
 def test_registers_behind_the_window(slot: CardSlot) -> None:
     refuses(NpuCardError, "ffffffff", slot.open, registers=0x10000)
     works_again(slot)
+
+
+def test_the_enable_keeps_what_it_has_bits_for(slot: CardSlot) -> None:
+    """More ones than it has are no reset from outside."""
+    with slot.open() as npu:
+        npu.backend.write_reg(regs.IRQ_ENABLE, 0xFFFF_FFFF)
+        npu.backend.write_reg(regs.IRQ_STATUS, 7)
+        assert not npu.backend.wait_irq(0)
+        works(npu)
 
 
 def test_ones_own_reset_is_none(slot: CardSlot) -> None:

@@ -6,7 +6,9 @@ import pytest
 
 import echo_npu
 from echo_npu import BackendError, NpuCardMissingError
+from echo_npu.backends.asic import AsicOptions
 from echo_npu.backends.board.transport import WINDOW_BYTES
+from echo_npu.backends.fpga import FpgaOptions
 from echo_npu.spec.memory_map import MEMORY_SIZE
 from tests.boards.conftest import CONFIG
 from tests.refusals import refuses
@@ -49,6 +51,11 @@ from tests.refusals import refuses
 )
 def test_wrong_options(options: dict[str, Any], error: type[Exception], words: str) -> None:
     refuses(error, words, echo_npu.open, "fpga", CONFIG, **options)
+
+
+def test_clocks_by_default() -> None:
+    assert FpgaOptions().clock_mhz == 100
+    assert AsicOptions().clock_mhz == 1000
 
 
 def test_the_environment_names_the_device(monkeypatch: pytest.MonkeyPatch) -> None:

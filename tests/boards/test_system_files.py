@@ -171,6 +171,18 @@ def test_a_process_that_has_ended_is_not_named(tmp_path: Path) -> None:
     FILES.close(fd)
 
 
+def test_a_lock_of_another_kind_has_no_holder(tmp_path: Path) -> None:
+    """A lock of a range of the file (fcntl) says nothing of who has the card."""
+    path = tmp_path / "card"
+    path.write_bytes(b"x")
+    fd = FILES.open(str(path))
+    fcntl.lockf(fd, fcntl.LOCK_EX)
+    assert FILES.lock_holder(fd) is None
+    FILES.lock(fd)
+    assert FILES.lock_holder(fd) == os.getpid()
+    FILES.close(fd)
+
+
 class LockedFiles(SystemFiles):
     """Files that another one has locked, on a host that does not tell who."""
 

@@ -315,6 +315,44 @@ def test_another_device_is_refused_before_anything_is_written(board: UioBoard) -
     assert board.behind.stores == 0
 
 
+def test_an_event_without_an_interrupt(board: UioBoard) -> None:
+    """The driver disables the interrupt with every event, so each further wait enables it again."""
+    calls: list[str] = []
+
+    def hook(call: str, *_: object) -> int | None:
+        calls.append(call)
+        if calls.count("poll") == 2:
+            board.behind.lies[regs.IRQ_STATUS] = 7
+        return select.POLLIN if call == "poll" else None
+
+    with opened(board, clock_mhz=100) as npu:
+        npu.backend.write_reg(regs.IRQ_STATUS, 7)
+        board.hook = hook
+        assert npu.backend.wait_irq(10**10)
+        assert calls == ["write", "poll", "read"] * 2
+        board.behind.lies.clear()
+
+
+def test_names_may_be_links(board: UioBoard, tmp_path: Path) -> None:
+    """sysfs has the names that the kernel gave."""
+    links = {}
+    for name, target in (("npu", UIO), ("npu-memory", BUFFER)):
+        link = tmp_path / name
+        link.symlink_to(target)
+        links[target] = str(link)
+        board.paths[str(link)] = board.paths[target]
+    with opened(board, device=links[UIO], memory_file=links[BUFFER]) as npu:
+        works(npu)
+    board.paths["/dev/null"] = board.paths[UIO]
+    refuses(
+        NpuCardError,
+        ["/sys/class/uio/null/maps/map0/size cannot be read: No such file", "is /dev/null a UIO device?"],
+        opened,
+        board,
+        device="/dev/null",
+    )
+
+
 def test_an_interrupt_that_never_comes(board: UioBoard) -> None:
     with opened(board, clock_mhz=100) as npu:
         board.behind.silent = True

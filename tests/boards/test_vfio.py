@@ -1,9 +1,11 @@
 """The backend asic by VFIO, on answers to its calls."""
 
 import errno
+import gc
+import mmap
 import os
 from collections.abc import Iterator
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -121,6 +123,33 @@ def test_everything_is_given_back_in_order(device: VfioDevice) -> None:
     assert eventfds() == before
 
 
+def test_memory_that_was_read_is_the_caller_s(device: VfioDevice) -> None:
+    """It neither changes with device memory, nor changes it, nor keeps it."""
+    with opened(device) as npu:
+        npu.backend.write_mem(64, np.arange(32, dtype=np.uint8))
+        found = npu.backend.read_mem(64, 32)
+        npu.backend.write_mem(64, np.zeros(32, np.uint8))
+        assert np.array_equal(found, np.arange(32))
+        found[:] = 9
+        assert not npu.backend.read_mem(64, 32).any()
+
+
+def address_space() -> int:
+    """Return the bytes of address space that this process has."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * mmap.PAGESIZE
+
+
+def test_closing_gives_memory_back(device: VfioDevice) -> None:
+    """Though somebody still has the closed device."""
+    before = address_space()
+    npu = opened(device)
+    assert address_space() > before + MEMORY_SIZE // 2
+    npu.close()
+    gc.collect()
+    assert address_space() < before + MEMORY_SIZE // 2
+    assert npu.backend.name == "asic"
+
+
 def test_the_device_is_identified_before_anything_is_written(device: VfioDevice) -> None:
     device.behind.lies[regs.ID] = 0x10EE
     refuses(NpuCardIdentityError, "register ID reads 0x000010ee", opened, device)
@@ -167,6 +196,7 @@ def test_one_device_at_a_time(device: VfioDevice) -> None:
         ("flags", 1, "region 0 has 4096 bytes and flags 1"),
         ("bar_size", 64, "region 0 has 64 bytes"),
         ("vectors", 0, "no MSI-X vector"),
+        ("irq_flags", 0, "no MSI-X vector"),
     ],
 )
 def test_what_vfio_lacks_is_named(device: VfioDevice, fact: str, value: int, words: str) -> None:
@@ -266,6 +296,7 @@ def test_a_device_that_was_closed(device: VfioDevice) -> None:
     ("options", "error", "words"),
     [
         ({"device": "01:00.0"}, ValueError, "must be a PCI address"),
+        ({"device": "0000:01:20.0"}, ValueError, "must be a PCI address"),
         ({"device": "0000:01:00.8"}, ValueError, "must be a PCI address"),
         ({"device": "00000:01:00.0"}, ValueError, "must be a PCI address"),
         ({"device": "0000:01:00.0\n"}, ValueError, "must be a PCI address"),

@@ -58,6 +58,7 @@ class UioBoard(SystemFiles):
         hook: a fault to inject in `open`, `read`, `write` and `poll` of the UIO device.
         memory_hook: likewise in `pread` and `pwrite` of the u-dma-buf.
         facts: what sysfs says.
+        paths: the real file behind each name.
         armed: whether the interrupt is enabled at the host.
     """
 
@@ -72,7 +73,7 @@ class UioBoard(SystemFiles):
         self._pending = False
         self._registers = folder / "uio0"
         self._registers.write_bytes(bytes(2 * REGISTERS.size))
-        self._paths = {UIO: str(self._registers), BUFFER: behind.backend.memory.share_path}
+        self.paths = {UIO: str(self._registers), BUFFER: behind.backend.memory.share_path}
         self._uio: set[int] = set()
         self.facts = {
             "/sys/class/uio/uio0/maps/map0/size": hex(REGISTERS.size + start),
@@ -83,11 +84,11 @@ class UioBoard(SystemFiles):
 
     def open(self, path: str, *, synchronous: bool = False) -> int:
         self.hook("open", path, 0, 0)
-        assert synchronous == (path == BUFFER)
-        if path not in self._paths:
+        assert synchronous == (self.paths.get(path) == self.paths[BUFFER])
+        if path not in self.paths:
             raise OSError(errno.ENOENT, "No such file or directory")
-        fd = super().open(self._paths[path], synchronous=synchronous)
-        if path == UIO:
+        fd = super().open(self.paths[path], synchronous=synchronous)
+        if self.paths[path] == self.paths[UIO]:
             self._uio.add(fd)
         return fd
 
@@ -104,6 +105,8 @@ class UioBoard(SystemFiles):
         return super().pwrite(fd, data if most is None else data[:most], offset)
 
     def read_text(self, path: str) -> str:
+        if path not in self.facts:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         return self.facts[path]
 
     def map(self, fd: int, size: int, offset: int) -> Any:

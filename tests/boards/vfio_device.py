@@ -33,7 +33,7 @@ class VfioDevice(SystemFiles):
     Attributes:
         hook: a fault to inject, with the name of the ioctl, or "pread" and "pwrite", and the path.
         calls: ioctls so far, by name.
-        viable, extension, flags, vectors, bar_size: what the device answers.
+        viable, extension, flags, vectors, irq_flags, bar_size: what the device answers.
         command: the PCI command register.
         mapped: (iova, bytes) that the IOMMU maps.
     """
@@ -44,6 +44,7 @@ class VfioDevice(SystemFiles):
         self.calls: list[str] = []
         self.viable, self.extension, self.version = True, 1, 0
         self.flags, self.vectors = vfio.REGION_READ | vfio.REGION_WRITE, 4
+        self.irq_flags = vfio.IRQ_EVENTFD
         self.bar_size = registers + 0x1000
         self.command = COMMAND
         self.mapped: dict[int, int] = {}
@@ -149,7 +150,7 @@ class VfioDevice(SystemFiles):
         if call == VfioCall.DEVICE_GET_IRQ_INFO:
             size, _, index, _ = struct.unpack("=IIII", argument)
             assert (size, index) == (16, 2)
-            struct.pack_into("=IIII", argument, 0, 16, 1, 2, self.vectors)
+            struct.pack_into("=IIII", argument, 0, 16, self.irq_flags, 2, self.vectors)
             return 0
         assert call == VfioCall.DEVICE_SET_IRQS
         size, flags, index, start, count = struct.unpack_from("=IIIII", argument)

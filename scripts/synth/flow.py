@@ -144,9 +144,17 @@ def elaborate_module(
         SynthesisError: it names nothing, or the module has no such parameter, which slang would pass over in
         silence.
     """
-    file_list = files or ROOT / "rtl" / FILE_LIST
+    file_list = _resolved(files or ROOT / "rtl" / FILE_LIST)
     _check_parameters(module, parameters, file_list)
     return _elaborated(module, parameters, {}, file_list, timeout)
+
+
+def _resolved(path: Path) -> Path:
+    """Return the path without links; SynthesisError for a circle of links."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError):
+        raise SynthesisError(f"{path} cannot be a file") from None
 
 
 def _check_parameters(module: str, parameters: Mapping[str, int], file_list: Path) -> None:

@@ -456,7 +456,10 @@ def test_a_module_of_other_sources(
     monkeypatch.setattr(
         flow, "WORK", tmp_path / "other" / "work"
     )  # the folder of the sources has the copy in it
-    assert command.main([*words, "--module", "other:N=5", *files]) == 0
+    (tmp_path / "linked.f").symlink_to(tmp_path / "other" / "all.f")  # paths are relative to the real list
+    linked = ["--files", str(tmp_path / "linked.f"), *words[2:]]
+    for each in (linked, words):
+        assert command.main([*each, "--module", "other:N=5", *files]) == 0
     rows = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["other"]
     assert {row["module"]: len(row["instances"]) for row in rows} == {"and_or": 5, "other": 1}
     for text, said in (

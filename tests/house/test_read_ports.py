@@ -1,6 +1,7 @@
 """Memories with many read ports become copies that hold the same words and read them alike."""
 
 import json
+import random
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -84,6 +85,35 @@ def test_copies_read_the_same_words(
     assert sorted(int(cell["parameters"]["RD_PORTS"], 2) for cell in found.values()) == sorted(ports)
     assert len({cell["parameters"]["MEMID"] for cell in found.values()}) == len(ports)
     prove(design, copies, tmp_path)
+
+
+EACH_READ_PORT = {
+    **dict.fromkeys(("RD_CLK_ENABLE", "RD_CLK_POLARITY", "RD_CE_OVER_SRST"), 1),
+    **dict.fromkeys(("RD_TRANSPARENCY_MASK", "RD_COLLISION_X_MASK"), 2),
+    **dict.fromkeys(("RD_ARST_VALUE", "RD_SRST_VALUE", "RD_INIT_VALUE"), 2),
+}
+"""Digits of a parameter for each read port: 1, one for each write port, or one for each bit of a word."""
+
+
+def test_each_port_keeps_its_parameters(design: Mapping[str, Any], tmp_path: Path) -> None:
+    """The last digits are those of the first port; the other parameters are those of the whole memory."""
+    rng = random.Random(5)
+    drawn = json.loads(json.dumps(design))
+    (cell,) = memories(drawn).values()
+    whole = cell["parameters"]
+    for name, size in EACH_READ_PORT.items():
+        assert len(whole[name]) == PORTS * size
+        whole[name] = "".join(rng.choice("01") for _ in range(PORTS * size))
+    found = memories(with_copies(drawn, 2, tmp_path))
+    copies = sorted(found.values(), key=lambda each: str(each["parameters"]["MEMID"]))
+    for number, copy in enumerate(copies):
+        first, end = 2 * number, min(2 * number + 2, PORTS)
+        for name, value in copy["parameters"].items():
+            if name in EACH_READ_PORT:
+                size = EACH_READ_PORT[name]
+                assert value == whole[name][(PORTS - end) * size : (PORTS - first) * size], name
+            elif name not in ("RD_PORTS", "MEMID", "RD_WIDE_CONTINUATION"):
+                assert value == whole[name], name
 
 
 @pytest.mark.parametrize("signal", ["RD_ADDR", "RD_EN", "RD_DATA", "WR_DATA"])

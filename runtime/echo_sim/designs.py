@@ -101,7 +101,7 @@ def _no_file(path: Path, missing: str = "does not exist") -> str:
         if path.is_file():
             return ""
         return "is no file" if path.exists() else missing
-    except (OSError, RuntimeError, ValueError):  # a circle of links, a name that no file has
+    except OSError:  # such as a name that is too long
         return "cannot be a file"
 
 

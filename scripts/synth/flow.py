@@ -164,7 +164,7 @@ def _check_parameters(module: str, parameters: Mapping[str, int], file_list: Pat
     sources, includes = read_file_list(file_list)
     driver = slang.Driver()
     driver.addStandardArgs()
-    folders = [word for folder in (file_list.resolve().parent, *includes) for word in ("-I", f'"{folder}"')]
+    folders = [word for folder in (file_list.parent, *includes) for word in ("-I", f'"{folder}"')]
     files = [f'"{path}"' for path in sources]
     words = ["slang --single-unit -D SYNTHESIS --top", module, *folders, *files]
     read = driver.parseCommandLine(" ".join(words), slang.CommandLineOptions())
